@@ -1,0 +1,88 @@
+// The codec contract: one page of K or V in, one self-delimiting payload per tier out, and back.
+//
+// Goals: decode is defined in integers plus one final rounding, so every backend returns the same bits; any bytes may be
+// handed to decode. Non-goals: framing, page keys, files (container.h), talking to anything.
+// Layout of every payload: docs/format/FORMAT.md.
+//
+// Tiers are cumulative: decode(payloads[0..t]) yields the page at tier t. A progressive lossy codec has two tiers, anchor
+// (0) and full (1); a monolithic one has a single tier.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "kv/geometry.h"
+#include "kv/view.h"
+#include "lynx/status.h"
+
+namespace lynx::codec {
+
+/// How alg1 and lynx44 store page and chunk metadata (FORMAT, "Metadata").
+enum class MetaFormat : std::uint8_t { f32 = 0, f16 = 1, q8 = 2 };
+
+inline constexpr std::uint32_t kChunkTokensMax = 1024;
+inline constexpr std::uint32_t kExactTokensMax = 1024;   ///< per end of a sequence
+inline constexpr std::size_t kTiersMax = 8;
+inline constexpr std::size_t kPayloadBytesMax = std::size_t{64} << 20;
+
+/// Everything that two nodes must agree on besides the codec's name. Serialised into every payload header.
+struct CodecParams {
+    float alpha = 255.0F;             ///< alpha-law curvature, > 0; codecs without an alpha-law ignore it
+    std::uint16_t chunk_tokens = 32;  ///< C, 1..kChunkTokensMax
+    std::uint16_t page_tokens = 256;  ///< P, 1..kv::kPageTokensMax
+    MetaFormat meta = MetaFormat::f32;
+    std::uint16_t sinks = 4;          ///< first tokens of the sequence kept exact in the anchor (nested44)
+    std::uint16_t recent = 16;        ///< newest tokens of the prompt kept exact in the anchor (nested44)
+    bool operator==(const CodecParams&) const = default;
+};
+
+/// Where the page lies in its sequence; exact rows follow from it and the params.
+struct PagePosition {
+    std::uint32_t first_token = 0;     ///< of the page
+    std::uint32_t sequence_tokens = 0; ///< of the whole sequence (0 in a file without one: nothing is kept exact)
+};
+
+struct CodecInfo {
+    std::string name;          ///< registry name, e.g. "nested44" or "nested44-mono"
+    std::uint8_t tiers = 1;    ///< payloads per page
+    std::string summary;       ///< one line for --help and inspect
+};
+
+/// Stateless and immutable after construction; all methods may be called from several threads at once.
+class Codec {
+public:
+    virtual ~Codec() = default;
+    [[nodiscard]] virtual const CodecInfo& info() const noexcept = 0;
+    [[nodiscard]] virtual const CodecParams& params() const noexcept = 0;
+
+    /// Upper bound in bytes of tier `tier` for any page of this shape, header included.
+    [[nodiscard]] virtual std::size_t encoded_bytes_max(std::uint32_t tokens, std::uint32_t channels, kv::DType dtype,
+                                                        std::uint8_t tier) const noexcept = 0;
+
+    /// Encodes one page; out[t] is replaced by tier t's payload (its capacity is reused). `out.size() == info().tiers`.
+    /// Never fails on finite input of a legal shape. invalid_argument: empty or oversized page, non-finite element.
+    [[nodiscard]] virtual Status encode(kv::ConstView page, PagePosition position, std::span<base::Bytes> out) const = 0;
+
+    /// Decodes tier payloads.size() - 1 into dst (shape and dtype must match the payload's). Hostile bytes are safe:
+    /// truncated, corrupt, unsupported_version or invalid_argument, and dst is then unspecified but in bounds.
+    [[nodiscard]] virtual Status decode(std::span<const base::ByteView> payloads, kv::View dst) const = 0;
+
+    /// All-in bits per element of `tier` alone for a page that encoded to `bytes` are simply 8 * bytes / elements;
+    /// nothing here is estimated.
+};
+
+/// Makes the codec of that registry name. invalid_argument: unknown name (the message lists all), parameters out of range.
+[[nodiscard]] Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const CodecParams& params);
+
+/// All registry names, default first. "<name>-mono" exists for every progressive codec and is listed too.
+[[nodiscard]] std::vector<CodecInfo> list_codecs();
+
+inline constexpr std::string_view kDefaultCodec = "nested44";
+
+}  // namespace lynx::codec

@@ -1,0 +1,111 @@
+// One peer, seen without I/O: bytes and a clock in, bytes and events out. Both roles, both lanes, any transport.
+//
+// The session owns: the handshake, frame parsing, the send order, credit, heartbeats, dead-peer detection, abort and
+// quiescence, and the per-request admission of pages. It rejects a page unless request, generation, tier, kind, layer, page number, first token
+// and length are right and it has not been seen before; a late page of an aborted request is counted and dropped.
+// It does not look into payloads: their checksum is the codec's, checked when the payload is decoded.
+// Not thread-safe: one owner. The caller owns sockets and clock (src/transport/pump.h does the moving).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "kv/geometry.h"
+#include "lynx/status.h"
+#include "wire/lane.h"
+#include "wire/message.h"
+
+namespace lynx::wire {
+
+using base::Nanos;
+
+struct SessionOptions {
+    Hello hello;                                   ///< what this side says of itself
+    std::size_t payload_bytes_max = std::size_t{64} << 20;
+    std::size_t credit_bytes = std::size_t{64} << 20; ///< per lane: unacknowledged payload bytes the receiver allows
+    std::size_t send_queue_bytes_max = std::size_t{4} << 30;
+    std::uint32_t requests_max = 64;               ///< live requests per peer
+    Nanos heartbeat = std::chrono::seconds(1);
+    Nanos peer_timeout = std::chrono::seconds(5);  ///< silence after which the peer counts as dead
+    Nanos handshake_timeout = std::chrono::seconds(5);
+    Nanos promote_after = std::chrono::seconds(2); ///< a later tier older than this goes before new anchors (bounds starvation)
+};
+
+/// A page whose frame was complete and admissible. Handing it back through release() returns its credit.
+struct PageReceived {
+    kv::PageKey key;
+    base::Bytes payload;
+};
+/// The handshake is complete on both lanes.
+struct PeerReady {
+    Hello hello;
+};
+
+using Event = std::variant<PeerReady, Request, Progress, FirstToken, PageReceived, Abort, AbortDone, Done>;
+
+/// A page payload shared between the request that made it and the send queue.
+using SharedPayload = std::shared_ptr<const base::Bytes>;
+
+struct SessionStats {
+    std::uint64_t bytes_sent[kLanes] = {};
+    std::uint64_t bytes_received[kLanes] = {};
+    std::uint64_t pages_sent = 0;
+    std::uint64_t pages_received = 0;
+    std::uint64_t pages_dropped_late = 0;
+};
+
+class Session {
+public:
+    Session(SessionOptions options, Nanos now);
+    ~Session();
+    Session(Session&&) noexcept;
+    Session& operator=(Session&&) noexcept;
+
+    // --- bytes ---
+    /// Takes everything. An error is final: the session is dead, status() repeats it, the caller closes the link.
+    [[nodiscard]] Status recv(Lane lane, base::ByteView bytes, Nanos now);
+    /// The next bytes to write on `lane`, empty when there are none now. Valid until the next call on this object.
+    [[nodiscard]] base::ByteView send_view(Lane lane, Nanos now);
+    /// The first n bytes of the last send_view(lane) were written.
+    void sent(Lane lane, std::size_t n, Nanos now);
+    /// When on_timeout wants to be called next (heartbeats, dead peer).
+    [[nodiscard]] Nanos timeout() const noexcept;
+    void on_timeout(Nanos now);
+
+    // --- state ---
+    /// ok while the session lives; then why it died (also after on_timeout found the peer silent).
+    [[nodiscard]] const Status& status() const noexcept;
+    [[nodiscard]] std::optional<Event> poll_event();
+    [[nodiscard]] std::size_t queued_bytes(Lane lane) const noexcept;
+    /// True when nothing waits to be sent and nothing is half sent.
+    [[nodiscard]] bool idle() const noexcept;
+    [[nodiscard]] const SessionStats& stats() const noexcept;
+
+    // --- both roles ---
+    /// Ends the request on this side at once: its queued pages are dropped, its arriving pages are dropped, the peer is told.
+    void abort(const Abort& reason, Nanos now);
+    /// Credit for a page taken off poll_event and consumed.
+    void release(const PageReceived& page, Nanos now);
+
+    // --- decode role ---
+    /// invalid_argument: bad fields; limit_exceeded: too many live requests.
+    [[nodiscard]] Status request(const Request& request, Nanos now);
+    void done(const Done& done, Nanos now);
+
+    // --- prefill role ---
+    /// Queues a page. limit_exceeded: the send queue is full; try again after the queue has drained. cancelled: the request is over.
+    [[nodiscard]] Status send_page(const kv::PageKey& key, SharedPayload payload, Nanos now);
+    void progress(const Progress& progress, Nanos now);
+    void first_token(const FirstToken& token, Nanos now);
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace lynx::wire
