@@ -1,7 +1,11 @@
-// How many tokens to draft before verification must start: drafting and verifying share one engine.
+// How many tokens to draft before verification must start, and when a gated pass may start: drafting and verifying share one engine.
 //
-// With tpot the measured time of one draft step and v the measured time of verifying one more token, draft while the time left until the
-// last tier exceeds the verification of what has been drafted: k ~ t_remaining / (tpot + v), the paper's t_res / TPOT as v -> 0.
+// With tpot the measured time of one draft step and V(n) that of a pass over n rows, V(n) = tpot + (n - 1) v: k drafts take k tpot, the pass
+// over token 1 and them V(k + 1). Both fit before the last tier lands at t_remaining when k tpot + tpot + k v <= t_remaining, so
+// k ~ t_remaining / (tpot + v), the paper's t_res / TPOT as v -> 0. Asked again before each draft, with what is left: draft while
+// t_remaining > V(drafts made + 1). A draft beyond that would cost tpot + v after the last byte and save at most tpot.
+//
+// Why V(1) = tpot: a pass over one row is a decode step. It leaves one unknown, which a single pass measures.
 #pragma once
 
 #include <cstdint>
@@ -14,33 +18,44 @@ namespace lynx::speculate {
 using base::Nanos;
 
 struct WindowOptions {
-    std::optional<std::uint32_t> fixed;   ///< --window N: exactly N drafts, whatever the estimates say
-    std::uint32_t drafts_max = 64;
+    std::optional<std::uint32_t> fixed;  ///< --window N: exactly N drafts, whatever the estimates say
+    std::uint32_t drafts_max = 64;       ///< of the adaptive window
 };
 
-/// Live estimates, sliding averages over steps. Not thread-safe.
+/// When the better KV is predicted to be there, on the clock of the `now` arguments.
+struct TransferEstimate {
+    Nanos last_page{0};    ///< all of it
+    Nanos first_layer{0};  ///< its first layer; later ones follow evenly until last_page
+};
+
+/// Live estimates, sliding averages over steps. Zero until the first step was measured. Not thread-safe.
 class CostModel {
 public:
+    /// A draft or decode step, which ran one row of this sequence.
     void on_draft_step(Nanos took) noexcept;
     /// A verification pass of `rows` rows that computed for `took` (waiting at gates excluded).
     void on_verify_pass(std::uint32_t rows, Nanos took) noexcept;
     [[nodiscard]] Nanos tpot() const noexcept;
     /// Predicted compute time of a pass over `rows` rows.
     [[nodiscard]] Nanos verify(std::uint32_t rows) const noexcept;
-    /// Cost of one more row.
+    /// Cost of one more row; until a pass was measured the prior tpot / 2 (DESIGN section 6: 20 rows took 8.8 to 11.4 tpot).
     [[nodiscard]] Nanos verify_per_token() const noexcept;
 
 private:
+    [[nodiscard]] double row_s() const noexcept;
+
     double tpot_s_ = 0;
-    double verify_base_s_ = 0;
-    double verify_row_s_ = 0;
-    std::uint32_t drafts_ = 0;
-    std::uint32_t passes_ = 0;
+    std::optional<double> row_s_;
+    std::uint32_t steps_ = 0;
 };
 
 /// True when one more draft is worth making now. `eta` is the predicted arrival of the last tier (absent: unknown yet, keep
-/// drafting up to drafts_max).
+/// drafting up to drafts_max; past: no). Depends on nothing but its arguments, so drafting resumes when eta moves later.
 [[nodiscard]] bool keep_drafting(const WindowOptions& options, const CostModel& cost, std::uint32_t drafted, Nanos now,
                                  std::optional<Nanos> eta) noexcept;
+
+/// The first moment at which a gated pass over `rows` rows is predicted to wait inside at most one tpot. Layers arrive and are
+/// computed evenly, so the longest wait is at one of the ends: for the first layer, or for the last page after V(rows) of computing.
+[[nodiscard]] Nanos gated_start(const CostModel& cost, std::uint32_t rows, const TransferEstimate& estimate) noexcept;
 
 }  // namespace lynx::speculate
