@@ -1,0 +1,67 @@
+// PageCoder: what one codec implements; PageCodec (page_codec.h) wraps it into the public Codec: headers, checksums, exact
+// rows and single-payload ("mono") form are written once there. Implementations live in ref/.
+//
+// The *core* of a page is its tokens without the exact rows. Body sizes are a pure function of the shape.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codec/format.h"
+#include "kv/view.h"
+
+namespace lynx::codec {
+
+struct CoreShape {
+    std::uint32_t tokens = 0;  ///< of the core; may be 0
+    std::uint32_t channels = 0;
+};
+
+/// Everything `inspect` shows of one page's core, token-major [tokens][channels] and [chunks][channels]; empty where the
+/// codec has no such thing.
+struct PageSymbols {
+    std::vector<std::int16_t> level;
+    std::vector<std::int8_t> sign;
+    std::vector<std::int8_t> q_anc;
+    std::vector<std::int8_t> q_res;
+    std::vector<float> gamma_min;    ///< [channels]
+    std::vector<float> gamma_scale;  ///< [channels]
+    std::vector<float> mu;           ///< [chunks][channels]
+    std::vector<float> sigma;        ///< [chunks][channels]
+};
+
+/// Immutable; used from several threads at once.
+class PageCoder {
+public:
+    virtual ~PageCoder() = default;
+
+    [[nodiscard]] virtual CodecId id() const noexcept = 0;
+    [[nodiscard]] virtual std::uint8_t tiers() const noexcept = 0;
+    /// Whether the sequence's first and newest tokens are kept exact in the anchor.
+    [[nodiscard]] virtual bool keeps_exact_rows() const noexcept { return false; }
+
+    /// Bytes of tier `tier`'s body for a core of this shape.
+    [[nodiscard]] virtual std::size_t body_bytes(CoreShape shape, std::uint8_t tier) const noexcept = 0;
+
+    /// Fills bodies[t] (body_bytes(shape, t) bytes each, uninitialised) from a finite core of at least one token.
+    virtual void encode(kv::ConstView core, std::span<const std::span<std::byte>> bodies) const = 0;
+
+    /// Decodes tier bodies.size() - 1 into `dst`. The sizes are right; the content may be anything: corrupt.
+    [[nodiscard]] virtual Status decode(std::span<const base::ByteView> bodies, kv::View dst) const = 0;
+
+    /// Unpacks the symbols of the tiers given. corrupt as in decode.
+    [[nodiscard]] virtual Status symbols(std::span<const base::ByteView> bodies, CoreShape shape,
+                                         PageSymbols& out) const = 0;
+};
+
+[[nodiscard]] constexpr std::size_t nibble_row_bytes(std::uint32_t channels) noexcept { return (channels + 1U) / 2U; }
+
+[[nodiscard]] constexpr std::uint32_t chunk_count(std::uint32_t tokens, std::uint32_t chunk_tokens) noexcept {
+    return (tokens + chunk_tokens - 1) / chunk_tokens;
+}
+
+}  // namespace lynx::codec

@@ -1,0 +1,82 @@
+// The one list of codecs. A new codec is a line in kCodecs; tests, fuzzers, benches and the CLI iterate it.
+#include <array>
+
+#include "base/try.h"
+#include "codec/page_codec.h"
+#include "codec/ref/int_group.h"
+#include "codec/ref/nested44.h"
+#include "codec/ref/raw_f16.h"
+
+namespace lynx::codec {
+namespace {
+
+struct Entry {
+    CodecId id;
+    std::string_view name;
+    std::string_view mono_name;  ///< empty: one tier anyway
+    std::string_view summary;
+    std::unique_ptr<PageCoder> (*make)(const CodecParams&);
+};
+
+constexpr std::array kCodecs{
+    Entry{
+        CodecId::nested44, "nested44", "nested44-mono",
+        "linear index between chunk minimum and maximum, 4-bit anchor + 4-bit residual, first and newest tokens exact",
+        make_nested44},
+    Entry{CodecId::int8_split, "int8-split", "int8-split-mono", "int8 cut into two tiers of 4 bits",
+          [](const CodecParams&) { return make_int_group(CodecId::int8_split); }},
+    Entry{CodecId::int8, "int8", "", "symmetric 8-bit integers per token and 32 channels, 8.5 bits",
+          [](const CodecParams&) { return make_int_group(CodecId::int8); }},
+    Entry{CodecId::int4, "int4", "", "symmetric 4-bit integers per token and 32 channels, 4.5 bits",
+          [](const CodecParams&) { return make_int_group(CodecId::int4); }},
+    Entry{CodecId::f16, "f16", "", "float16 as it is", [](const CodecParams&) { return make_raw_f16(); }},
+};
+
+}  // namespace
+
+std::vector<CodecInfo> list_codecs() {
+    std::vector<CodecInfo> all;
+    for (const Entry& e : kCodecs) {
+        const std::uint8_t tiers = e.make(CodecParams{})->tiers();
+        all.push_back({std::string(e.name), tiers, std::string(e.summary)});
+        if (!e.mono_name.empty()) {
+            all.push_back({std::string(e.mono_name), 1, std::string(e.name) + " with both tiers in one payload"});
+        }
+    }
+    return all;
+}
+
+Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const CodecParams& params) {
+    LYNX_TRY(validate_params(params));
+    for (const Entry& e : kCodecs) {
+        const bool mono = !e.mono_name.empty() && name == e.mono_name;
+        if (name != e.name && !mono) {
+            continue;
+        }
+        auto coder = e.make(params);
+        CodecInfo info{std::string(name), mono ? std::uint8_t{1} : coder->tiers(), std::string(e.summary)};
+        return std::make_unique<PageCodec>(std::move(info), params, std::move(coder), mono);
+    }
+    std::string names;
+    for (const CodecInfo& c : list_codecs()) {
+        names += (names.empty() ? "" : ", ") + c.name;
+    }
+    return Status{ErrorCode::invalid_argument,
+                  "codec: expected one of " + names + ", actual \"" + std::string(name) + "\""};
+}
+
+Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const CodecParams& params) {
+    LYNX_ASSIGN(std::unique_ptr<PageCodec> codec, make_page_codec(name, params));
+    return std::unique_ptr<Codec>(std::move(codec));
+}
+
+Result<std::string_view> codec_name(CodecId id, bool mono) {
+    for (const Entry& e : kCodecs) {
+        if (e.id == id && (!mono || !e.mono_name.empty())) {
+            return mono ? e.mono_name : e.name;
+        }
+    }
+    return Status{ErrorCode::unsupported_version, "codec id " + std::to_string(static_cast<int>(id))};
+}
+
+}  // namespace lynx::codec
