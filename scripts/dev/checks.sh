@@ -1,0 +1,153 @@
+# Formatting, clang-tidy, layering, sanitizers, fuzzing, golden files, GPU check. Sourced by ./dev.
+
+our_sources() { find src include apps tests fuzz bench python -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' 2>/dev/null | LC_ALL=C sort; }
+
+cmd_format() {
+    packages_ensure
+    our_sources | xargs -r clang-format -i
+    say "formatted $(our_sources | wc -l) files"
+}
+
+check_format() {
+    say "checking the formatting of $(our_sources | wc -l) files"
+    our_sources | xargs -r clang-format --dry-run --Werror || die "run ./dev format"
+}
+
+check_tidy() {
+    say "running clang-tidy"
+    configure clang
+    "$root/.venv/bin/python" scripts/dev/tidy.py --build build-clang --cache "$cache/tidy" --jobs "$jobs" "$@"
+}
+
+check_layering() {
+    say "checking layers and words"
+    "$root/.venv/bin/python" tests/layering/check_includes.py "$root"
+    "$root/.venv/bin/python" tests/layering/check_words.py "$root"
+}
+
+cmd_tidy() {
+    setup
+    check_tidy "$@"
+}
+
+lint() {
+    check_format
+    check_layering
+    check_tidy
+}
+
+cmd_lint() {
+    setup
+    lint
+    say "lint passed"
+}
+
+# ThreadSanitizer of gcc 12 cannot place its shadow under a large address-space randomisation, so that is switched off where allowed.
+fixed_addresses() {
+    if setarch "$(uname -m)" --addr-no-randomize true 2>/dev/null; then
+        setarch "$(uname -m)" --addr-no-randomize "$@"
+    else
+        "$@"
+    fi
+}
+
+check_sanitizers() {
+    local preset
+    export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
+    export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+    for preset in asan tsan; do
+        build "$preset"
+        say "running the tests labelled check under $preset"
+        fixed_addresses ctest --test-dir "build-$preset" --output-on-failure --no-tests=error -j "$jobs" -L '^check$' -LE '^long$'
+    done
+}
+
+cmd_ci() {
+    local long=0 minutes=10
+    if [[ ${1:-} == --long ]]; then
+        long=1 minutes=${2:-10}
+        [[ $minutes =~ ^[0-9]+$ ]] || die "usage: ./dev ci [--long [MINUTES]]"
+    elif (($# > 0)); then
+        die "usage: ./dev ci [--long [MINUTES]]"
+    fi
+    test_setup
+    lint
+    say "running the tests"
+    run_ctest build -LE '^long$'
+    build clang
+    say "running the tests labelled check, built by clang"
+    run_ctest build-clang -L '^check$' -LE '^long$'
+    check_sanitizers
+    if ((long)); then
+        say "running the long tests"
+        run_ctest build -L '^long$'
+        fuzz $((minutes * 60))
+    else
+        fuzz 10
+    fi
+    say "ci passed"
+}
+
+# fuzz SECONDS: each target starts from its corpus in the repository; what it finds grows in the cache. Inputs that crash are kept.
+fuzz() {
+    local seconds=$1 targets target name
+    configure fuzz
+    mapfile -t targets < <(ninja -C build-fuzz -t targets all | sed -n 's#^\(bin/[a-z0-9_]*_fuzz\): .*#\1#p')
+    ((${#targets[@]} > 0)) || die "there are no fuzz targets"
+    build fuzz "${targets[@]}"
+    export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+    for target in "${targets[@]}"; do
+        name=${target#bin/}
+        mkdir -p "$cache/fuzz/corpus/$name" "$cache/fuzz/crash/$name"
+        say "fuzzing $name for $seconds s"
+        "build-fuzz/$target" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
+            -artifact_prefix="$cache/fuzz/crash/$name/" "$cache/fuzz/corpus/$name" "fuzz/corpus/$name" ||
+            die "$name failed; its input is in $cache/fuzz/crash/$name"
+    done
+    say "fuzzed ${#targets[@]} targets without a failure"
+}
+
+cmd_fuzz() {
+    local seconds=${1:-60}
+    [[ $seconds =~ ^[0-9]+$ ]] || die "usage: ./dev fuzz [SECONDS]"
+    setup
+    fuzz "$seconds"
+}
+
+# Golden files are released data and never change by accident. A generator is an executable tests/golden*/generate_*; it writes
+# into the folder it is given, and only files that do not exist yet are taken over, unless forced.
+cmd_golden() {
+    local force=0 generator folder made file
+    case ${1:-} in
+        --force) force=1 ;;
+        '') ;;
+        *) die "usage: ./dev golden [--force]" ;;
+    esac
+    setup
+    build release
+    local found=0 differ=0
+    for generator in tests/golden*/generate_*; do
+        [[ -x $generator ]] || continue
+        found=1 folder=$(dirname "$generator") made=$cache/work/golden/$(basename "$generator")
+        rm -rf "$made" && mkdir -p "$made"
+        say "running $generator"
+        PATH=$root/.venv/bin:$PATH LYNX_CLI=$root/build/lynxkv "$generator" "$made"
+        while IFS= read -r file; do
+            if [[ -f $folder/$file ]] && ! cmp -s "$made/$file" "$folder/$file" && ((!force)); then
+                say "differs, left alone: $folder/$file"
+                differ=1
+            elif ! cmp -s "$made/$file" "$folder/$file"; then
+                mkdir -p "$(dirname "$folder/$file")"
+                cp "$made/$file" "$folder/$file"
+                say "written: $folder/$file"
+            fi
+        done < <(cd "$made" && find . -type f | sed 's#^\./##' | LC_ALL=C sort)
+    done
+    ((found)) || die "there is no executable tests/golden*/generate_*"
+    git diff --stat -- tests
+    ((!differ)) || die "golden files never change once released; --force overwrites them"
+    say "golden files are up to date"
+}
+
+cmd_device_check() { die "this version has no GPU code, so there is nothing to check on a device"; }
