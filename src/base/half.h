@@ -62,4 +62,20 @@ inline constexpr float kBf16Max = 0x1.FEp127F;
     return f16_to_f32(h) < value ? static_cast<std::uint16_t>(h + 1) : h;
 }
 
+/// The largest float16 that is not above `value`, saturated at +-65504. Precondition: not NaN.
+[[nodiscard]] constexpr std::uint16_t f32_to_f16_down(float value) noexcept {
+    if (value >= kF16Max) {
+        return 0x7BFFU;
+    }
+    if (value <= -kF16Max) {
+        return 0xFBFFU;
+    }
+    const std::uint16_t h = f32_to_f16(value);
+    if (f16_to_f32(h) <= value) {
+        return h;
+    }
+    const bool negative = (h & 0x8000U) != 0;
+    return h == 0 ? std::uint16_t{0x8001U} : static_cast<std::uint16_t>(negative ? h + 1 : h - 1);
+}
+
 }  // namespace lynx::base

@@ -15,7 +15,7 @@ namespace lynx::codec {
 inline void pack_nibbles(const std::uint8_t* __restrict symbols, ChannelSpan span, std::byte* row) noexcept {
     std::uint8_t packed[kTileChannels / 2];
     for (std::uint32_t i = 0; i < kTileChannels / 2; ++i) {
-        packed[i] = static_cast<std::uint8_t>((symbols[2 * i] & 15U) | (symbols[2 * i + 1] << 4U));
+        packed[i] = static_cast<std::uint8_t>((symbols[2 * i] & 15U) | unsigned{symbols[2 * i + 1]} << 4U);
     }
     if (span.count % 2 != 0) {
         packed[span.count / 2] &= 15U;

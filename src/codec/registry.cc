@@ -3,7 +3,9 @@
 
 #include "base/try.h"
 #include "codec/page_codec.h"
+#include "codec/ref/alg1.h"
 #include "codec/ref/int_group.h"
+#include "codec/ref/lynx44.h"
 #include "codec/ref/nested44.h"
 #include "codec/ref/raw_f16.h"
 
@@ -23,6 +25,10 @@ constexpr std::array kCodecs{
         CodecId::nested44, "nested44", "nested44-mono",
         "linear index between chunk minimum and maximum, 4-bit anchor + 4-bit residual, first and newest tokens exact",
         make_nested44},
+    Entry{CodecId::lynx44, "lynx44", "lynx44-mono", "alpha-law with 120 levels, 4 + 4 bits, centroid anchors",
+          make_lynx44},
+    Entry{CodecId::alg1, "alg1", "alg1-mono", "Algorithm 1 of arXiv:2607.01831, 127 levels, 18 anchor symbols",
+          make_alg1},
     Entry{CodecId::int8_split, "int8-split", "int8-split-mono", "int8 cut into two tiers of 4 bits",
           [](const CodecParams&) { return make_int_group(CodecId::int8_split); }},
     Entry{CodecId::int8, "int8", "", "symmetric 8-bit integers per token and 32 channels, 8.5 bits",

@@ -1,0 +1,58 @@
+#include "codec/ref/alpha_law.h"
+
+#include <cmath>
+#include <limits>
+
+namespace lynx::codec {
+namespace {
+
+/// base^n by n multiplications from 1, left to right.
+double power(double base, int n) noexcept {
+    double p = 1.0;
+    for (int i = 0; i < n; ++i) {
+        p *= base;
+    }
+    return p;
+}
+
+/// (1 + alpha)^(1 / levels) by 100 bisection steps: the lower end of the last interval.
+double growth_per_level(double one_plus_alpha, int levels) noexcept {
+    double lo = 1.0;
+    double hi = one_plus_alpha;
+    for (int step = 0; step < 100; ++step) {
+        const double middle = 0.5 * (lo + hi);
+        (power(middle, levels) > one_plus_alpha ? hi : lo) = middle;
+    }
+    return lo;
+}
+
+}  // namespace
+
+AlphaLaw::AlphaLaw(float alpha, int levels) noexcept : levels_(levels) {
+    const double a = alpha;
+    const double growth = growth_per_level(1.0 + a, levels);
+    const double half_level = std::sqrt(growth);
+    threshold_.fill(std::numeric_limits<float>::infinity());
+    double p = 1.0;
+    for (int i = 0; i < kAlphaMagnitudes; ++i) {
+        const auto k = static_cast<std::size_t>(i);
+        magnitude_[k] = static_cast<float>((p - 1.0) / a);
+        if (i <= levels) {
+            threshold_[k] = static_cast<float>((p / half_level - 1.0) / a);
+        }
+        p *= growth;
+    }
+}
+
+// A binary search without branches: its outcomes are close to random, and a mispredicted one costs more than all steps.
+void AlphaLaw::quantise(const float* __restrict a, std::uint32_t count, std::uint8_t* __restrict level) const noexcept {
+    for (std::uint32_t i = 0; i < count; ++i) {
+        std::uint32_t k = 0;
+        for (std::uint32_t step = (kAlphaLevelsMax + 1) / 2; step > 0; step /= 2) {
+            k += step & (0U - static_cast<std::uint32_t>(a[i] >= threshold_[k + step]));
+        }
+        level[i] = static_cast<std::uint8_t>(k);
+    }
+}
+
+}  // namespace lynx::codec

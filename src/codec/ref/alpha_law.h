@@ -1,0 +1,53 @@
+// The alpha-law of Algorithm 1 (arXiv:2607.01831) and its cut into anchor and residual symbols, as tables.
+//
+//     y = levels * log(1 + alpha*a) / log(1 + alpha),   I = rint(y),   V = (I + 7) >> 4,   Q_res = 16V - I,
+//     Q_anc = V for sign +, -V - 1 for sign -;          a' = ((1 + alpha)^(I / levels) - 1) / alpha
+// No logarithm or power is ever taken: the tables come from multiplications, divisions and a square root, which IEEE 754
+// defines to the bit, so every machine builds the same ones (FORMAT, "Alpha-law tables").
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace lynx::codec {
+
+inline constexpr int kAlphaLevelsMax = 127;
+/// The anchor of the top magnitude V = 8 of 127 levels stands for level 128, beyond the last one.
+inline constexpr int kAlphaMagnitudes = 129;
+
+/// Immutable after construction.
+class AlphaLaw {
+public:
+    /// Preconditions: alpha in kAlphaMin..kAlphaMax, levels in 1..127.
+    AlphaLaw(float alpha, int levels) noexcept;
+
+    /// a' of level I, 0 <= level < kAlphaMagnitudes; a level above levels() stands for a magnitude above 1.
+    [[nodiscard]] float magnitude(int level) const noexcept { return magnitude_[static_cast<std::size_t>(level)]; }
+
+    /// I of each of `count` magnitudes a in 0..1: the number of decision thresholds that a reaches.
+    void quantise(const float* a, std::uint32_t count, std::uint8_t* level) const noexcept;
+
+    [[nodiscard]] int levels() const noexcept { return levels_; }
+
+private:
+    int levels_;
+    std::array<float, kAlphaMagnitudes> magnitude_{};
+    std::array<float, kAlphaLevelsMax + 1> threshold_{};  ///< [k]: least a with I >= k; +infinity above `levels`
+};
+
+struct AlphaSymbols {
+    int q_anc = 0;  ///< -9..8 for 127 levels, -8..7 for 120
+    int q_res = 0;  ///< -8..7
+};
+
+[[nodiscard]] constexpr AlphaSymbols split_level(int level, bool negative) noexcept {
+    const int v = (level + 7) >> 4;
+    return {negative ? -v - 1 : v, 16 * v - level};
+}
+
+/// The level of a symbol pair; outside 0..levels when no level splits into that pair.
+[[nodiscard]] constexpr int join_level(AlphaSymbols s) noexcept {
+    return 16 * (s.q_anc < 0 ? -s.q_anc - 1 : s.q_anc) - s.q_res;
+}
+
+}  // namespace lynx::codec

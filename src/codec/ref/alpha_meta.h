@@ -1,0 +1,51 @@
+// Page and chunk metadata of Algorithm 1 in its three stored forms (FORMAT, "Alpha metadata"): gamma_min and gamma_scale per
+// page and channel, mu and sigma per chunk and channel, as float32, float16, or 8 bits with float16 gammas.
+#pragma once
+
+#include <span>
+
+#include "codec/coder.h"
+#include "codec/tile.h"
+
+namespace lynx::codec {
+
+/// The metadata of one tile's chunk, dequantised; x = (gamma_min + gamma_scale*mu) + (gamma_scale*sigma) * t.
+struct AlphaTileMeta {
+    float gamma_min[kTileChannels] = {};
+    float gamma_scale[kTileChannels] = {};
+    float mu[kTileChannels] = {};
+    float sigma[kTileChannels] = {};
+};
+
+/// Normalisation that the encoder applies: t = (x - center) * inverse_spread.
+struct AlphaNormaliser {
+    double center[kTileChannels] = {};
+    double inverse_spread[kTileChannels] = {};
+};
+
+class AlphaMeta {
+public:
+    AlphaMeta(MetaFormat format, std::uint32_t chunk_tokens) noexcept : format_(format), chunk_tokens_(chunk_tokens) {}
+
+    [[nodiscard]] std::uint32_t chunks(CoreShape s) const noexcept { return chunk_count(s.tokens, chunk_tokens_); }
+    [[nodiscard]] std::uint32_t chunk_tokens() const noexcept { return chunk_tokens_; }
+    [[nodiscard]] std::size_t bytes(CoreShape s) const noexcept;
+
+    /// Computes and stores the metadata of a whole tile [tokens][kTileChannels]; `normaliser[k]` is chunk k's.
+    void encode(const float* tile, CoreShape s, ChannelSpan span, std::byte* meta,
+                std::span<AlphaNormaliser> normaliser) const noexcept;
+
+    /// Reads chunk `k` of a tile. False when a stored number is NaN, infinite or out of its range.
+    [[nodiscard]] bool decode(const std::byte* meta, CoreShape s, ChannelSpan span, std::uint32_t k,
+                              AlphaTileMeta& out) const noexcept;
+
+private:
+    struct Page;
+    struct Layout;
+    [[nodiscard]] Layout layout(CoreShape s) const noexcept;
+
+    MetaFormat format_;
+    std::uint32_t chunk_tokens_;
+};
+
+}  // namespace lynx::codec
