@@ -10,11 +10,15 @@
 #include "base/clock.h"
 #include "kv/geometry.h"
 #include "lynx/status.h"
+#include "wire/lane.h"
 
 namespace lynx::wire {
 
 inline constexpr std::uint32_t kPromptTokensMax = kv::kContextTokensMax;
-inline constexpr std::uint32_t kTextBytesMax = 4096;   ///< of any name or error message
+inline constexpr std::uint32_t kTextBytesMax = 4096;         ///< of any name or error message
+inline constexpr std::uint32_t kCodecParamsBytesMax = 4096;
+inline constexpr std::uint32_t kPayloadBytesMax = 1U << 30;  ///< of any page; a session may allow less
+inline constexpr std::uint8_t kTiersMax = 8;
 inline constexpr std::uint16_t kProtocolVersion = 1;
 
 enum class Role : std::uint8_t { prefill = 0, decode = 1 };
@@ -23,9 +27,13 @@ enum class Role : std::uint8_t { prefill = 0, decode = 1 };
 struct Hello {
     std::uint16_t version = kProtocolVersion;
     Role role = Role::prefill;
-    std::uint64_t connection_id = 0;              ///< same on both lanes: pairs them
+    std::uint64_t connection_id = 0;              ///< same on both lanes and in both directions: pairs them
     std::array<std::uint8_t, 16> fingerprint{};
     kv::Geometry geometry;
+    // Limits of the side that says hello; the session fills them in from its options.
+    std::uint64_t credit_bytes = 0;               ///< frame bytes of pages it takes unreleased on this lane
+    std::uint32_t payload_bytes_max = 0;          ///< of one page
+    std::uint32_t requests_max = 0;               ///< live or not yet quiescent requests
     bool operator==(const Hello&) const = default;
 };
 
@@ -80,7 +88,7 @@ struct Abort {
     bool operator==(const Abort&) const = default;
 };
 
-/// The answer to Abort: nothing of the request is in flight from this side any more.
+/// Closes a request after Abort or Done: nothing of it follows on this lane. A side that sends pages says it on each lane.
 struct AbortDone {
     std::uint64_t request = 0;
     std::uint32_t generation = 0;
@@ -93,5 +101,27 @@ struct Done {
     std::uint32_t generation = 0;
     bool operator==(const Done&) const = default;
 };
+
+/// Returns credit: the receiver of pages is done with so many frame bytes of that lane.
+struct Credit {
+    Lane lane = Lane::high;
+    std::uint64_t bytes = 0;
+    bool operator==(const Credit&) const = default;
+};
+
+/// "I am here": sent when nothing else was for a while.
+struct Heartbeat {
+    bool operator==(const Heartbeat&) const = default;
+};
+
+/// Last frame of a side that gives up, with its reason, so that both ends report the same cause.
+struct Goodbye {
+    ErrorCode code = ErrorCode::ok;               ///< ok: closed on purpose
+    std::string message;                          ///< one line, cut to kTextBytesMax
+    bool operator==(const Goodbye&) const = default;
+};
+
+/// ok, or invalid_argument / limit_exceeded naming the field of a request that no prefill node could serve.
+[[nodiscard]] Status validate(const Request& request);
 
 }  // namespace lynx::wire
