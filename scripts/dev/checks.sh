@@ -16,7 +16,7 @@ check_format() {
 check_tidy() {
     say "running clang-tidy"
     configure clang
-    "$root/.venv/bin/python" scripts/dev/tidy.py --build build-clang --cache "$cache/tidy" --jobs "$jobs" "$@"
+    with_lock clang-tidy "$root/.venv/bin/python" scripts/dev/tidy.py --build build-clang --cache "$cache/tidy" --jobs "$jobs" "$@"
 }
 
 check_layering() {
@@ -80,6 +80,7 @@ cmd_ci() {
     run_ctest build-clang -L '^check$' -LE '^long$'
     check_sanitizers
     if ((long)); then
+        check_tidy --add-checks 'clang-analyzer-*'
         say "running the long tests"
         run_ctest build -L '^long$'
         fuzz $((minutes * 60))
