@@ -22,6 +22,7 @@ BELOW = {
     "plan": {"base", "kv"},
     "node": {"base", "kv", "codec", "wire", "transport", "engine", "speculate", "store", "plan"},
     "serve": {"base", "kv", "codec", "wire", "transport", "engine", "speculate", "store", "plan", "node"},
+    "bench": {"base", "kv", "codec", "wire", "transport", "engine", "speculate", "store", "plan", "node"},
 }
 # Folders that stand in for a user of the library: the public API and their own headers, nothing else.
 PUBLIC_ONLY = ("apps", "python", "tests/cli")
