@@ -24,6 +24,7 @@ struct CoreShape {
 /// Everything `inspect` shows of one page's core, token-major [tokens][channels] and [chunks][channels]; empty where the
 /// codec has no such thing.
 struct PageSymbols {
+    std::uint32_t core_first = 0;  ///< the core's first token within the page; set by PageCodec
     std::vector<std::int16_t> level;
     std::vector<std::int8_t> sign;
     std::vector<std::int8_t> q_anc;

@@ -224,6 +224,7 @@ Status PageCodec::inspect(std::span<const base::ByteView> payloads, PageSymbols&
     LYNX_ASSIGN(const OpenedPage page, open(payloads));
     const CoreShape core = core_shape(page.header);
     out = {};
+    out.core_first = page.header.exact_head;
     return core.tokens == 0 ? Status{} : coder_->symbols(std::span(page.bodies).first(page.tiers), core, out);
 }
 

@@ -21,6 +21,9 @@ public:
     [[nodiscard]] Status encode(kv::ConstView page, PagePosition position, std::span<base::Bytes> out) const override;
     [[nodiscard]] Status decode(std::span<const base::ByteView> payloads, kv::View dst) const override;
 
+    [[nodiscard]] CodecId id() const noexcept { return coder_->id(); }
+    [[nodiscard]] bool mono() const noexcept { return mono_; }
+
     /// The symbols of a page's core for `inspect`; the header says which rows the core is. Errors as decode.
     [[nodiscard]] Status inspect(std::span<const base::ByteView> payloads, PageSymbols& out) const;
 

@@ -1,0 +1,102 @@
+#include "codec_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "exit_codes.h"
+#include "lynx/codec.h"
+
+namespace lynxkv {
+namespace {
+
+struct Arguments {
+    std::string in;
+    std::string out;
+    std::string symbols;
+    std::string tier = "full";
+    bool json = false;
+    lynx::CodecOptions options;
+};
+
+void print_report(const std::string& path, const lynx::CodecFileReport& r, bool json) {
+    if (json) {
+        std::printf("%s\n", lynx::to_json(r).c_str());
+        return;
+    }
+    std::printf("%s: %s, %s [%u, %u], %u pages of %u tokens, chunks of %u, %llu bytes\n", path.c_str(),
+                r.options.codec.c_str(), r.dtype.c_str(), r.tokens, r.channels, r.pages, r.options.page_tokens,
+                r.options.chunk_tokens, static_cast<unsigned long long>(r.file_bytes));
+    if (r.tier_bits.size() > 1) {
+        std::printf("bits per element: anchor %.4f, full %.4f\n", r.tier_bits.front(), r.tier_bits.back());
+    } else {
+        std::printf("bits per element: %.4f\n", r.tier_bits.front());
+    }
+}
+
+int run_report(const std::string& path, const lynx::Result<lynx::CodecFileReport>& report, bool json) {
+    if (report.ok()) {
+        print_report(path, report.value(), json);
+    }
+    return exit_code(report.status());
+}
+
+std::string codec_names() {
+    std::string names;
+    for (const lynx::CodecDescription& c : lynx::available_codecs()) {
+        names += (names.empty() ? "" : ", ") + c.name;
+    }
+    return names;
+}
+
+void add_encode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code) {
+    CLI::App* c = parent.add_subcommand("encode", "encode an .npy matrix [tokens, channels] of float16 or float32");
+    lynx::CodecOptions& o = a->options;
+    c->add_option("IN", a->in, ".npy file to read")->required();
+    c->add_option("OUT", a->out, ".lynx file to write")->required();
+    c->add_option("--codec", o.codec, "one of " + codec_names())->capture_default_str();
+    c->add_option("--alpha", o.alpha, "alpha-law curvature (alg1, lynx44)")->capture_default_str();
+    c->add_option("--chunk", o.chunk_tokens, "tokens per chunk")->capture_default_str();
+    c->add_option("--page", o.page_tokens, "tokens per page")->capture_default_str();
+    c->add_option("--meta", o.meta, "metadata of alg1 and lynx44: f32, f16 or q8")->capture_default_str();
+    c->add_option("--sinks", o.sinks, "first tokens kept exact in the anchor (nested44)")->capture_default_str();
+    c->add_option("--recent", o.recent, "newest tokens kept exact in the anchor (nested44)")->capture_default_str();
+    c->add_flag("--json", a->json, "print the report as JSON");
+    c->callback([a, &code] { code = run_report(a->out, lynx::encode_npy_file(a->in, a->out, a->options), a->json); });
+}
+
+void add_decode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code) {
+    CLI::App* c = parent.add_subcommand("decode", "decode a .lynx file to .npy");
+    c->add_option("IN", a->in, ".lynx file to read")->required();
+    c->add_option("OUT", a->out, ".npy file to write")->required();
+    c->add_option("--tier", a->tier, "anchor or full")->capture_default_str();
+    c->callback([a, &code] { code = exit_code(lynx::decode_lynx_file(a->in, a->out, a->tier)); });
+}
+
+void add_inspect(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code) {
+    CLI::App* c = parent.add_subcommand("inspect", "verify a .lynx file and show what is in it");
+    c->add_option("IN", a->in, ".lynx file to read")->required();
+    c->add_option("--symbols", a->symbols, ".npz file for the symbols and metadata of every page");
+    c->add_flag("--json", a->json, "print the report as JSON");
+    c->callback([a, &code] { code = run_report(a->in, lynx::inspect_lynx_file(a->in, a->symbols), a->json); });
+}
+
+}  // namespace
+
+void add_codec_command(CLI::App& app, int& exit_code) {
+    CLI::App* codec = app.add_subcommand("codec", "encode, decode and inspect KV files");
+    codec->require_subcommand(1);
+    auto arguments = std::make_shared<Arguments>();
+    add_encode(*codec, arguments, exit_code);
+    add_decode(*codec, arguments, exit_code);
+    add_inspect(*codec, arguments, exit_code);
+    codec->add_subcommand("list", "the codecs of this build")->callback([&exit_code] {
+        for (const lynx::CodecDescription& c : lynx::available_codecs()) {
+            std::printf("%-16s %u %s  %s\n", c.name.c_str(), c.tiers, c.tiers == 1 ? "tier " : "tiers",
+                        c.summary.c_str());
+        }
+        exit_code = kExitOk;
+    });
+}
+
+}  // namespace lynxkv

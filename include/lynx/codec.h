@@ -1,0 +1,61 @@
+// Codecs at the level of files: encode a matrix in NumPy's .npy form, decode it, look inside. All functions block, may be
+// called from several threads, and return a one-line Status on bad input: invalid_argument, truncated, corrupt,
+// unsupported_version, limit_exceeded or io. File format: docs/format/FORMAT.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lynx/status.h"
+
+namespace lynx {
+
+struct CodecDescription {
+    std::string name;
+    std::uint8_t tiers = 1;  ///< payloads per page: 2 for progressive codecs, else 1
+    std::string summary;     ///< one line
+};
+
+/// Every codec of this build, the default one first.
+[[nodiscard]] std::vector<CodecDescription> available_codecs();
+
+/// Parameters of an encoding; a codec ignores what it has no use for.
+struct CodecOptions {
+    std::string codec = "nested44";
+    double alpha = 255;               ///< alpha-law curvature, 2^-10..2^20 (alg1, lynx44)
+    std::uint32_t chunk_tokens = 32;  ///< 1..1024
+    std::uint32_t page_tokens = 256;  ///< 1..4096
+    std::string meta = "f32";         ///< metadata of alg1 and lynx44: f32, f16 or q8
+    std::uint32_t sinks = 4;          ///< first tokens kept exact in the anchor (nested44), 0..1024
+    std::uint32_t recent = 16;        ///< newest tokens kept exact in the anchor (nested44), 0..1024
+};
+
+/// What a .lynx file holds.
+struct CodecFileReport {
+    CodecOptions options;
+    std::string dtype;  ///< f16, bf16 or f32
+    std::uint32_t tokens = 0;
+    std::uint32_t channels = 0;
+    std::uint32_t pages = 0;
+    std::uint64_t file_bytes = 0;
+    std::vector<std::uint64_t> tier_bytes;  ///< payload bytes of each tier, headers included
+    std::vector<double> tier_bits;          ///< cumulative bits per element through each tier, headers included
+};
+
+/// The report as one JSON object.
+[[nodiscard]] std::string to_json(const CodecFileReport& report);
+
+/// Encodes a float16 or float32 [tokens, channels] .npy file as one sequence.
+[[nodiscard]] Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::string& out_lynx,
+                                                      const CodecOptions& options);
+
+/// Decodes to an .npy file of the source's dtype. `tier`: "anchor" or "full"; a codec with one tier has the same in both.
+[[nodiscard]] Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, const std::string& tier);
+
+/// Verifies a whole file (every checksum, every symbol) and reports on it. With a non-empty `symbols_npz`, writes the symbols
+/// there: level, sign, q_anc, q_res [pages, channels, page_tokens], gamma_min, gamma_scale [pages, channels], mu, sigma
+/// [pages, channels, chunks], each where the codec has it; 0 where a page has no such token.
+[[nodiscard]] Result<CodecFileReport> inspect_lynx_file(const std::string& in_lynx, const std::string& symbols_npz);
+
+}  // namespace lynx

@@ -1,0 +1,192 @@
+// The public file-level API: include/lynx/codec.h.
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/try.h"
+#include "codec/container.h"
+#include "codec/io/files.h"
+#include "codec/io/npy.h"
+#include "codec/io/npz.h"
+#include "codec/io/symbol_arrays.h"
+#include "codec/page_codec.h"
+#include "lynx/codec.h"
+
+namespace lynx {
+namespace {
+
+constexpr std::array<std::string_view, 3> kMetaNames{"f32", "f16", "q8"};
+constexpr std::array<std::string_view, 3> kDTypeNames{"f16", "bf16", "f32"};
+
+Result<codec::CodecParams> to_params(const CodecOptions& o) {
+    codec::CodecParams p;
+    p.alpha = static_cast<float>(o.alpha);
+    // Values that do not fit become the largest one, which the range check then refuses.
+    const auto narrow = [](std::uint32_t x) {
+        return static_cast<std::uint16_t>(std::min<std::uint32_t>(x, std::numeric_limits<std::uint16_t>::max()));
+    };
+    p.chunk_tokens = narrow(o.chunk_tokens);
+    p.page_tokens = narrow(o.page_tokens);
+    p.sinks = narrow(o.sinks);
+    p.recent = narrow(o.recent);
+    for (std::size_t i = 0; i < kMetaNames.size(); ++i) {
+        if (o.meta == kMetaNames[i]) {
+            p.meta = static_cast<codec::MetaFormat>(i);
+            return p;
+        }
+    }
+    return Status{ErrorCode::invalid_argument, "meta: expected f32, f16 or q8, actual \"" + o.meta + "\""};
+}
+
+CodecFileReport make_report(const codec::FileHeader& h, std::span<const base::ByteView> payloads, std::size_t bytes) {
+    CodecFileReport r;
+    r.options = {.codec = h.codec,
+                 .alpha = static_cast<double>(h.params.alpha),
+                 .chunk_tokens = h.params.chunk_tokens,
+                 .page_tokens = h.params.page_tokens,
+                 .meta = std::string(kMetaNames[static_cast<std::size_t>(h.params.meta)]),
+                 .sinks = h.params.sinks,
+                 .recent = h.params.recent};
+    r.dtype = kDTypeNames[static_cast<std::size_t>(h.dtype)];
+    r.tokens = h.tokens;
+    r.channels = h.channels;
+    r.pages = h.paging().pages();
+    r.file_bytes = bytes;
+    r.tier_bytes.assign(h.tiers, 0);
+    for (std::size_t i = 0; i < payloads.size(); ++i) {
+        r.tier_bytes[i / r.pages] += payloads[i].size();
+    }
+    double total = 0;
+    for (const std::uint64_t n : r.tier_bytes) {
+        total += 8.0 * static_cast<double>(n);
+        r.tier_bits.push_back(total / (static_cast<double>(h.tokens) * h.channels));
+    }
+    return r;
+}
+
+}  // namespace
+
+std::vector<CodecDescription> available_codecs() {
+    std::vector<CodecDescription> all;
+    for (const codec::CodecInfo& c : codec::list_codecs()) {
+        all.push_back({c.name, c.tiers, c.summary});
+    }
+    return all;
+}
+
+std::string to_json(const CodecFileReport& r) {
+    const nlohmann::ordered_json j{{"codec", r.options.codec},
+                                   {"dtype", r.dtype},
+                                   {"tokens", r.tokens},
+                                   {"channels", r.channels},
+                                   {"pages", r.pages},
+                                   {"alpha", r.options.alpha},
+                                   {"chunk_tokens", r.options.chunk_tokens},
+                                   {"page_tokens", r.options.page_tokens},
+                                   {"meta", r.options.meta},
+                                   {"sinks", r.options.sinks},
+                                   {"recent", r.options.recent},
+                                   {"file_bytes", r.file_bytes},
+                                   {"tier_bytes", r.tier_bytes},
+                                   {"bits_anchor", r.tier_bits.front()},
+                                   {"bits_full", r.tier_bits.back()}};
+    return j.dump();
+}
+
+Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::string& out_lynx,
+                                        const CodecOptions& options) {
+    LYNX_ASSIGN(const codec::CodecParams params, to_params(options));
+    LYNX_ASSIGN(const auto coder, codec::make_codec(options.codec, params));
+    LYNX_ASSIGN(const base::Bytes bytes, codec::read_file(in_npy));
+    Result<codec::NpyMatrix> parsed = codec::parse_npy_matrix(bytes);
+    if (!parsed.ok()) {
+        return parsed.status().with_context(in_npy);
+    }
+    const codec::NpyMatrix& matrix = parsed.value();
+    const codec::FileHeader header{options.codec, coder->info().tiers, matrix.dtype,
+                                   matrix.tokens, matrix.channels,     params};
+    const kv::Paging paging = header.paging();
+    std::vector<base::Bytes> payloads(std::size_t{header.tiers} * paging.pages());
+    std::vector<base::Bytes> page(header.tiers);
+    for (std::uint32_t i = 0; i < paging.pages(); ++i) {
+        const std::uint32_t first = paging.first_token(i);
+        const kv::ConstView view = matrix.view().slice_tokens(first, paging.tokens_in(i));
+        if (const Status s = coder->encode(view, {first, matrix.tokens}, page); !s.ok()) {
+            return s.with_context(in_npy);
+        }
+        for (std::size_t t = 0; t < page.size(); ++t) {
+            payloads[t * paging.pages() + i] = page[t];
+        }
+    }
+    LYNX_ASSIGN(const base::Bytes file, codec::write_container(header, payloads));
+    const std::array<base::ByteView, 1> parts{file};
+    LYNX_TRY(codec::write_file(out_lynx, parts));
+    const std::vector<base::ByteView> views(payloads.begin(), payloads.end());
+    return make_report(header, views, file.size());
+}
+
+Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, const std::string& tier) {
+    if (tier != "anchor" && tier != "full") {
+        return {ErrorCode::invalid_argument, "tier: expected anchor or full, actual \"" + tier + "\""};
+    }
+    LYNX_ASSIGN(const base::Bytes bytes, codec::read_file(in_lynx));
+    Result<codec::LynxFile> parsed = codec::parse_container(bytes);
+    if (!parsed.ok()) {
+        return parsed.status().with_context(in_lynx);
+    }
+    const codec::FileHeader& h = parsed.value().header;
+    LYNX_ASSIGN(const auto coder, codec::make_codec(h.codec, h.params));
+    if (h.dtype == kv::DType::bf16) {
+        return {ErrorCode::invalid_argument, in_lynx + ": bfloat16 has no .npy form"};
+    }
+    const kv::Paging paging = h.paging();
+    const std::size_t tiers = tier == "anchor" ? 1 : h.tiers;
+    std::vector<base::Bytes> pages;
+    for (std::uint32_t i = 0; i < paging.pages(); ++i) {
+        const std::vector<base::ByteView> payloads = parsed.value().page(i, tiers);
+        // Every payload states its own size, so a page is only allocated when bytes enough for it are there.
+        if (const Status s = codec::check_page_shape(payloads, paging.tokens_in(i), h); !s.ok()) {
+            return s.with_context(in_lynx + ": page " + std::to_string(i));
+        }
+        base::Bytes& page =
+            pages.emplace_back(std::size_t{paging.tokens_in(i)} * h.channels * kv::dtype_bytes(h.dtype));
+        const kv::View dst = kv::token_major(page.data(), h.dtype, paging.tokens_in(i), h.channels);
+        if (const Status s = coder->decode(payloads, dst); !s.ok()) {
+            return s.with_context(in_lynx + ": page " + std::to_string(i));
+        }
+    }
+    const std::array<std::size_t, 2> shape{h.tokens, h.channels};
+    const std::string header = codec::npy_header(h.dtype == kv::DType::f16 ? "<f2" : "<f4", shape);
+    std::vector<base::ByteView> parts{base::as_view(header)};
+    parts.insert(parts.end(), pages.begin(), pages.end());
+    return codec::write_file(out_npy, parts);
+}
+
+Result<CodecFileReport> inspect_lynx_file(const std::string& in_lynx, const std::string& symbols_npz) {
+    LYNX_ASSIGN(const base::Bytes bytes, codec::read_file(in_lynx));
+    Result<codec::LynxFile> parsed = codec::parse_container(bytes);
+    if (!parsed.ok()) {
+        return parsed.status().with_context(in_lynx);
+    }
+    const codec::FileHeader& h = parsed.value().header;
+    LYNX_ASSIGN(const auto coder, codec::make_page_codec(h.codec, h.params));
+    codec::SymbolArrays arrays(h);
+    codec::PageSymbols symbols;
+    for (std::uint32_t i = 0; i < h.paging().pages(); ++i) {
+        const std::vector<base::ByteView> payloads = parsed.value().page(i, h.tiers);
+        Status s = codec::check_page_shape(payloads, h.paging().tokens_in(i), h);
+        s = s.ok() ? coder->inspect(payloads, symbols) : s;
+        if (!s.ok()) {
+            return s.with_context(in_lynx + ": page " + std::to_string(i));
+        }
+        if (!symbols_npz.empty()) {
+            arrays.add_page(i, symbols);
+        }
+    }
+    if (!symbols_npz.empty()) {
+        LYNX_TRY(arrays.write(symbols_npz));
+    }
+    return make_report(h, parsed.value().payloads, bytes.size());
+}
+
+}  // namespace lynx

@@ -1,0 +1,33 @@
+// NumPy's .npy format, the part the codec's files need: float16 and float32 matrices in, arrays of any shape out.
+// Strict: anything else is an error that says what was found. Source: numpy/lib/format.py, versions 1.0 to 3.0.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "kv/view.h"
+#include "lynx/status.h"
+
+namespace lynx::codec {
+
+/// A matrix [tokens, channels] inside the bytes of an .npy file.
+struct NpyMatrix {
+    kv::DType dtype = kv::DType::f16;  ///< f16 or f32
+    std::uint32_t tokens = 0;
+    std::uint32_t channels = 0;
+    bool fortran_order = false;
+    base::ByteView data;
+
+    /// The matrix as codecs see it; Fortran order is a channel-major view.
+    [[nodiscard]] kv::ConstView view() const noexcept;
+};
+
+/// invalid_argument: not .npy, another dtype, not two-dimensional, empty or above the limits; truncated: data missing.
+[[nodiscard]] Result<NpyMatrix> parse_npy_matrix(base::ByteView bytes);
+
+/// An .npy header (version 1.0) for a C-order array; `descr` as "<f2". The data follow it.
+[[nodiscard]] std::string npy_header(std::string_view descr, std::span<const std::size_t> shape);
+
+}  // namespace lynx::codec
