@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/half.h"
 #include "base/rng.h"
-#include "engine/fake/fake_half.h"
 
 namespace lynx::engine {
 namespace {
@@ -36,7 +36,9 @@ float dot(const float* a, const float* b, std::size_t n) {
     return dot(a, b, n, [](float x) { return x; });
 }
 
-float dot_half(const std::uint16_t* a, const float* b, std::size_t n) { return dot(a, b, n, half_to_float); }
+float dot_half(const std::uint16_t* a, const float* b, std::size_t n) {
+    return dot(a, b, n, [](std::uint16_t h) { return base::f16_to_f32(h); });
+}
 
 /// out [R] = matrix [R, C] * in [C].
 void multiply(std::span<const float> matrix, std::span<const float> in, std::span<float> out) {
@@ -133,11 +135,11 @@ void FakeModel::project(std::uint32_t layer, std::uint32_t position, std::span<c
     multiply(w.key, normed_, mixed_);
     rotate(position, mixed_);
     for (std::size_t c = 0; c < channels_; ++c) {
-        kv.key[position * channels_ + c] = float_to_half(mixed_[c]);
+        kv.key[position * channels_ + c] = base::f32_to_f16(mixed_[c]);
     }
     multiply(w.value, normed_, mixed_);
     for (std::size_t c = 0; c < channels_; ++c) {
-        kv.value[c * kv.value_stride + position] = float_to_half(mixed_[c]);
+        kv.value[c * kv.value_stride + position] = base::f32_to_f16(mixed_[c]);
     }
 }
 
