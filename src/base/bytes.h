@@ -37,8 +37,9 @@ public:
 
     template <Scalar T>
     void put(T value) {
-        const auto* p = reinterpret_cast<const std::byte*>(&value);
-        out_.insert(out_.end(), p, p + sizeof(T));
+        const std::size_t at = out_.size();
+        out_.resize(at + sizeof(T));
+        std::memcpy(out_.data() + at, &value, sizeof(T));
     }
     void put_bytes(ByteView bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
     /// u32 length, then the bytes.

@@ -1,0 +1,137 @@
+#include "bench/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/try.h"
+
+namespace lynx::bench {
+
+Result<PromptKv> prefill_prompt(engine::Engine& engine, const std::vector<engine::Token>& prompt) {
+    PromptKv kv;
+    kv.prompt = prompt;
+    const auto tokens = static_cast<std::uint32_t>(prompt.size());
+    LYNX_TRY(engine.clear(0));
+    for (std::uint32_t done = 0; done < tokens;) {
+        const std::uint32_t count = std::min(tokens - done, engine.info().batch_tokens_max);
+        std::vector<engine::Row> rows;
+        for (std::uint32_t i = done; i < done + count; ++i) {
+            rows.push_back({0, prompt[i], i, i + 1 == tokens});
+        }
+        LYNX_TRY(engine.step(rows, nullptr));
+        done += count;
+        if (done == tokens) {
+            const std::span<const float> logits = engine.logits(count - 1);
+            kv.logits.assign(logits.begin(), logits.end());
+        }
+    }
+    for (std::uint32_t layer = 0; layer < engine.info().geometry.layers.size(); ++layer) {
+        for (const kv::Kind kind : {kv::Kind::key, kv::Kind::value}) {
+            LYNX_ASSIGN(const kv::View view, engine.kv_view(0, layer, kind));
+            const std::size_t width = kv::dtype_bytes(view.dtype);
+            std::vector<std::byte> plane(width * tokens * view.channels);
+            const kv::View dense = kv::token_major(plane.data(), view.dtype, tokens, view.channels);
+            for (std::uint32_t t = 0; t < tokens; ++t) {
+                for (std::uint32_t c = 0; c < view.channels; ++c) {
+                    std::memcpy(dense.at(t, c), view.at(t, c), width);
+                }
+            }
+            kv.planes.push_back(std::move(plane));
+        }
+    }
+    return kv;
+}
+
+Result<CodedSize> Reference::load(const codec::Codec& codec, std::uint8_t tier) {
+    const auto tokens = static_cast<std::uint32_t>(kv_.prompt.size());
+    const kv::Paging paging{tokens, codec.params().page_tokens};
+    LYNX_TRY(engine_.clear(0));
+    LYNX_TRY(engine_.reserve(0, tokens));
+    CodedSize size;
+    size.tier_bytes.assign(codec.info().tiers, 0);
+    std::vector<base::Bytes> payloads(codec.info().tiers);
+    for (std::uint32_t layer = 0; layer < engine_.info().geometry.layers.size(); ++layer) {
+        for (const kv::Kind kind : {kv::Kind::key, kv::Kind::value}) {
+            LYNX_ASSIGN(const kv::View target, engine_.kv_view(0, layer, kind));
+            const std::vector<std::byte>& plane = kv_.planes[2 * layer + (kind == kv::Kind::key ? 0 : 1)];
+            const kv::ConstView source = kv::token_major(plane.data(), target.dtype, tokens, target.channels);
+            for (std::uint32_t page = 0; page < paging.pages(); ++page) {
+                const std::uint32_t first = paging.first_token(page);
+                const std::uint32_t count = paging.tokens_in(page);
+                LYNX_TRY(codec.encode(source.slice_tokens(first, count), {first, tokens}, payloads));
+                std::vector<base::ByteView> views;
+                for (std::uint8_t t = 0; t < codec.info().tiers; ++t) {
+                    size.tier_bytes[t] += payloads[t].size() + wire::kHeaderBytes;
+                    if (t <= tier) {
+                        views.emplace_back(payloads[t]);
+                    }
+                }
+                ++size.frames_per_tier;
+                size.elements += std::uint64_t{count} * target.channels;
+                LYNX_TRY(codec.decode(views, target.slice_tokens(first, count)));
+            }
+        }
+    }
+    return size;
+}
+
+Result<std::vector<engine::Token>> Reference::decode(std::uint32_t count, const speculate::Sampling& sampling) {
+    auto position = static_cast<std::uint32_t>(kv_.prompt.size());
+    std::vector<engine::Token> out{speculate::pick(kv_.logits, sampling, position)};
+    LYNX_TRY(engine_.truncate(0, position));
+    const base::SteadyClock clock;
+    const base::Nanos start = clock.now();
+    while (out.size() < count) {
+        const engine::Row row{0, out.back(), position++, true};
+        LYNX_TRY(engine_.step({&row, 1}, nullptr));
+        out.push_back(speculate::pick(engine_.logits(0), sampling, position));
+    }
+    tpot_ = count > 1 ? (clock.now() - start) / (count - 1) : base::Nanos{0};
+    return out;
+}
+
+Result<std::vector<std::vector<float>>> Reference::teacher_forced(const std::vector<engine::Token>& tokens) {
+    const auto first = static_cast<std::uint32_t>(kv_.prompt.size());
+    LYNX_TRY(engine_.truncate(0, first));
+    std::vector<std::vector<float>> all;
+    const std::size_t rows_total = tokens.size() - 1;
+    for (std::size_t done = 0; done < rows_total;) {
+        const std::size_t count = std::min<std::size_t>(rows_total - done, engine_.info().batch_tokens_max);
+        std::vector<engine::Row> rows;
+        for (std::size_t i = done; i < done + count; ++i) {
+            rows.push_back({0, tokens[i], first + static_cast<std::uint32_t>(i), true});
+        }
+        LYNX_TRY(engine_.step(rows, nullptr));
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::span<const float> logits = engine_.logits(i);
+            all.emplace_back(logits.begin(), logits.end());
+        }
+        done += count;
+    }
+    return all;
+}
+
+double mean_kl(const std::vector<std::vector<float>>& p_logits, const std::vector<std::vector<float>>& q_logits) {
+    const auto log_sum = [](const std::vector<float>& x, double top) {
+        double sum = 0;
+        for (const float v : x) {
+            sum += std::exp(v - top);
+        }
+        return top + std::log(sum);
+    };
+    double total = 0;
+    for (std::size_t row = 0; row < p_logits.size(); ++row) {
+        const std::vector<float>& p = p_logits[row];
+        const std::vector<float>& q = q_logits[row];
+        const double zp = log_sum(p, *std::max_element(p.begin(), p.end()));
+        const double zq = log_sum(q, *std::max_element(q.begin(), q.end()));
+        for (std::size_t i = 0; i < p.size(); ++i) {
+            const double log_p = p[i] - zp;
+            total += std::exp(log_p) * (log_p - (q[i] - zq));
+        }
+    }
+    return p_logits.empty() ? 0 : total / static_cast<double>(p_logits.size());
+}
+
+}  // namespace lynx::bench

@@ -1,0 +1,54 @@
+#include "node/codec_negotiation.h"
+
+#include "base/try.h"
+
+namespace lynx::node {
+
+base::Bytes serialize_params(const codec::CodecParams& params) {
+    base::Bytes bytes;
+    base::Writer w(bytes);
+    w.put(params.alpha);
+    w.put(params.chunk_tokens);
+    w.put(params.page_tokens);
+    w.put(params.meta);
+    w.put(params.sinks);
+    w.put(params.recent);
+    return bytes;
+}
+
+Result<codec::CodecParams> parse_params(base::ByteView bytes) {
+    base::Reader r(bytes);
+    codec::CodecParams params;
+    params.alpha = r.get<float>();
+    params.chunk_tokens = r.get<std::uint16_t>();
+    params.page_tokens = r.get<std::uint16_t>();
+    params.meta = r.get<codec::MetaFormat>();
+    params.sinks = r.get<std::uint16_t>();
+    params.recent = r.get<std::uint16_t>();
+    LYNX_TRY(r.status("codec parameters"));
+    if (r.remaining() != 0) {
+        return Status{ErrorCode::corrupt, "codec parameters: " + std::to_string(r.remaining()) + " bytes too many"};
+    }
+    return params;  // make_codec checks the ranges
+}
+
+Result<codec::CodecParams> to_params(const CodecConfig& config) {
+    codec::CodecParams params;
+    params.alpha = config.alpha;
+    params.chunk_tokens = config.chunk_tokens;
+    params.page_tokens = config.page_tokens;
+    params.sinks = config.sinks;
+    params.recent = config.recent;
+    if (config.meta == "f32") {
+        params.meta = codec::MetaFormat::f32;
+    } else if (config.meta == "f16") {
+        params.meta = codec::MetaFormat::f16;
+    } else if (config.meta == "q8") {
+        params.meta = codec::MetaFormat::q8;
+    } else {
+        return Status{ErrorCode::invalid_argument, "codec metadata format: expected f32, f16 or q8, actual " + config.meta};
+    }
+    return params;
+}
+
+}  // namespace lynx::node

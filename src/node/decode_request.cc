@@ -1,0 +1,239 @@
+#include "node/decode_request.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "base/try.h"
+#include "wire/frame.h"
+
+namespace lynx::node {
+
+using speculate::ActionKind;
+
+DecodeRequest::DecodeRequest(Setup setup) : setup_(std::move(setup)) {}
+
+Result<std::unique_ptr<DecodeRequest>> DecodeRequest::create(Setup setup) {
+    engine::Engine& engine = setup.engine;
+    const kv::Geometry& geometry = engine.info().geometry;
+    LYNX_TRY(engine.clear(setup.seq));
+    LYNX_TRY(engine.reserve(setup.seq, setup.paging.tokens));
+    std::vector<LayerViews> views;
+    for (std::uint32_t l = 0; l < geometry.layers.size(); ++l) {
+        LYNX_ASSIGN(const kv::View key, engine.kv_view(setup.seq, l, kv::Kind::key));
+        LYNX_ASSIGN(const kv::View value, engine.kv_view(setup.seq, l, kv::Kind::value));
+        views.push_back({key, value});
+    }
+    std::unique_ptr<DecodeRequest> request(new DecodeRequest(std::move(setup)));
+    const Setup& own = request->setup_;
+    request->assembly_ = std::make_unique<KvAssembly>(own.codec, geometry, own.paging, std::move(views));
+    request->estimate_.emplace(own.codec.info().tiers, request->assembly_->pages_total(), 2 * own.paging.pages());
+    request->times_.tiers.resize(own.codec.info().tiers);
+    request->times_.start = request->now();
+    request->last_arrival_ = request->times_.start;
+    return request;
+}
+
+void DecodeRequest::arrived(base::Nanos now) {
+    last_arrival_ = now;
+    ++arrivals_;
+    changed_.notify_all();
+}
+
+void DecodeRequest::on_progress(const wire::Progress& progress) {
+    const base::Nanos t = now();
+    const std::lock_guard lock(mutex_);
+    times_.prefill_done = progress.tokens_done;
+    times_.prefix_hit = progress.prefix_hit;
+    if (progress.tokens_done == setup_.paging.tokens && !times_.prefilled) {
+        times_.prefilled = t;
+    }
+    arrived(t);
+}
+
+void DecodeRequest::on_first_token(engine::Token token) {
+    const base::Nanos t = now();
+    const std::lock_guard lock(mutex_);
+    if (token < 0 || static_cast<std::uint32_t>(token) >= setup_.engine.info().vocabulary) {
+        status_ = {ErrorCode::corrupt, "token 1 from the prefill node is outside the vocabulary: " + std::to_string(token)};
+    } else if (!token1_) {
+        token1_ = token;
+        times_.token1 = t;
+    }
+    arrived(t);
+}
+
+void DecodeRequest::on_page(wire::PageReceived page) {
+    const std::size_t bytes = page.payload.size() + wire::kHeaderBytes;
+    const base::Nanos received = now();
+    // Outside the lock: decoding is the expensive part, and only this thread touches the assembly's receive side.
+    const Status decoded = assembly_->accept(page.key, std::move(page.payload));
+    const std::lock_guard lock(mutex_);
+    if (!decoded.ok()) {
+        if (status_.ok()) {
+            status_ = decoded;
+        }
+        arrived(received);
+        return;
+    }
+    RequestTimes::Tier& tier = times_.tiers[page.key.tier];
+    tier.bytes += bytes;
+    tier.first = tier.first.value_or(received);
+    if (assembly_->pages_arrived(page.key.tier) == assembly_->pages_total()) {
+        tier.last = received;
+    }
+    estimate_->on_page(page.key.tier, bytes, received);
+    if (assembly_->anchor_complete() && !anchor_complete_) {
+        anchor_complete_ = true;
+        times_.anchor_complete = now();
+    }
+    if (assembly_->full_complete() && !full_complete_) {
+        full_complete_ = true;
+        times_.last_tier = received;
+    }
+    arrived(received);
+}
+
+void DecodeRequest::fail(Status status) {
+    const std::lock_guard lock(mutex_);
+    if (status_.ok()) {
+        status_ = std::move(status);
+    }
+    arrived(now());
+}
+
+Status DecodeRequest::status() const {
+    const std::lock_guard lock(mutex_);
+    return status_;
+}
+
+RequestTimes DecodeRequest::times() const {
+    const std::lock_guard lock(mutex_);
+    return times_;
+}
+
+Status DecodeRequest::check_alive(base::Nanos now) const {
+    LYNX_TRY(status_);
+    if ((!full_complete_ || !token1_) && now - last_arrival_ > setup_.stall_timeout) {
+        return {ErrorCode::timeout, "the transfer stalled: nothing arrived for " +
+                                        std::to_string(base::to_seconds(setup_.stall_timeout)) + " s"};
+    }
+    return {};
+}
+
+Result<speculate::Action> DecodeRequest::next() {
+    const base::Nanos t = now();
+    bool anchor = false;
+    bool full = false;
+    std::optional<speculate::TransferEstimate> eta;
+    std::optional<engine::Token> token1;
+    {
+        const std::lock_guard lock(mutex_);
+        LYNX_TRY(check_alive(t));
+        arrivals_seen_ = arrivals_;
+        anchor = anchor_complete_;
+        full = full_complete_;
+        token1 = token1_;
+        eta = estimate_->eta(t);
+    }
+    if (!speculation_) {
+        if (!token1) {
+            return speculate::Action{};
+        }
+        LYNX_ASSIGN(speculation_, speculate::Speculation::create(setup_.speculation, setup_.paging.tokens, *token1));
+    }
+    if (anchor && !told_anchor_) {
+        told_anchor_ = true;
+        speculation_->on_anchor_ready(t);
+    }
+    if (full && !told_full_) {
+        told_full_ = true;
+        speculation_->on_residual_ready(t);
+    }
+    if (!full && eta) {
+        speculation_->on_transfer_estimate(eta->last_page, eta->first_layer);
+    }
+    speculate::Action action = speculation_->next(t);
+    for (engine::Row& row : action.rows) {
+        row.seq = setup_.seq;
+    }
+    return action;
+}
+
+void DecodeRequest::apply_layers() {
+    const auto layers = static_cast<std::uint32_t>(setup_.engine.info().geometry.layers.size());
+    if (assembly_->tiers() == 1) {
+        layers_applied_ = layers;
+    }
+    while (layers_applied_ < layers) {
+        assembly_->apply_layer(layers_applied_++);
+    }
+}
+
+Status DecodeRequest::run(const speculate::Action& action) {
+    const bool on_full_kv = action.kind == ActionKind::verify || action.kind == ActionKind::decode;
+    const base::Nanos start = now();
+    if (on_full_kv && !action.gated) {
+        // Speculation asks for these only after on_residual_ready: every layer is staged or applied.
+        apply_layers();
+    }
+    LYNX_TRY(setup_.engine.truncate(setup_.seq, action.truncate_to));
+    base::Nanos waited_before{0};
+    {
+        const std::lock_guard lock(mutex_);
+        waited_before = times_.verify_waited;
+        if (action.kind == ActionKind::verify) {
+            times_.verify_start = start;
+        }
+    }
+    LYNX_TRY(setup_.engine.step(action.rows, action.gated ? this : nullptr));
+    const auto layers = static_cast<std::uint32_t>(setup_.engine.info().geometry.layers.size());
+    LYNX_CHECK(!on_full_kv || layers_applied_ == layers);  // nothing is committed from partial KV
+    const base::Nanos end = now();
+    base::Nanos waited{0};
+    {
+        const std::lock_guard lock(mutex_);
+        waited = times_.verify_waited - waited_before;
+        if (action.kind == ActionKind::verify) {
+            times_.verified = end;
+        }
+        // A page may have failed to decode while the step ran: then its result must not be used.
+        LYNX_TRY(status_);
+    }
+    speculation_->on_step_done(
+        action, [this](std::size_t row) { return setup_.engine.logits(row); }, end - start - waited, end);
+    return {};
+}
+
+Status DecodeRequest::wait(std::uint32_t layer) {
+    const base::Nanos start = now();
+    if (!assembly_->layer_staged(layer)) {
+        if (setup_.wait_for_layer) {
+            LYNX_TRY(setup_.wait_for_layer(*this, layer));
+        } else {
+            std::unique_lock lock(mutex_);
+            while (!assembly_->layer_staged(layer)) {
+                LYNX_TRY(check_alive(now()));
+                changed_.wait_for(lock, std::chrono::milliseconds(100));
+            }
+        }
+    }
+    const base::Nanos waited = now() - start;
+    LYNX_CHECK(layer == layers_applied_);
+    assembly_->apply_layer(layer);
+    ++layers_applied_;
+    const std::lock_guard lock(mutex_);
+    times_.verify_waited += waited;
+    return {};
+}
+
+void DecodeRequest::wait(std::optional<base::Nanos> until) {
+    std::unique_lock lock(mutex_);
+    const base::Nanos most = std::chrono::seconds(1);
+    const base::Nanos left = until ? std::clamp(*until - now(), base::Nanos{0}, most) : most;
+    changed_.wait_for(lock, left, [this] { return arrivals_ != arrivals_seen_; });
+}
+
+}  // namespace lynx::node

@@ -1,0 +1,114 @@
+// One request on the decode node: received events on one side, engine steps on the other, speculation between them.
+//
+// Sans-IO apart from the engine: the threaded node and the simulator drive the same code. Two threads may use it: the receive thread calls
+// on_*, the inference thread calls everything else. Every failure ends up in status(), and a failed request yields no more tokens.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "codec/codec.h"
+#include "engine/engine.h"
+#include "lynx/status.h"
+#include "node/kv_assembly.h"
+#include "node/arrival_estimator.h"
+#include "speculate/speculation.h"
+#include "wire/session.h"
+
+namespace lynx::node {
+
+/// What happened when, for the timeline; absent: has not happened. Times are the node's clock.
+struct RequestTimes {
+    struct Tier {
+        std::uint64_t bytes = 0;             ///< payload and framing
+        std::optional<base::Nanos> first, last;
+    };
+    base::Nanos start{0};
+    std::optional<base::Nanos> prefilled, token1, anchor_complete, last_tier, verify_start, verified;
+    std::vector<Tier> tiers;
+    base::Nanos verify_waited{0};
+    std::uint32_t prefill_done = 0;          ///< tokens
+    bool prefix_hit = false;
+};
+
+class DecodeRequest final : public engine::LayerGate {
+public:
+    /// Called while a gated pass has to wait for `layer`: returns when it may be there, or fails. The threaded node blocks on a condition
+    /// variable (the default); the simulator runs its event loop.
+    using WaitForLayer = std::function<Status(DecodeRequest&, std::uint32_t layer)>;
+
+    struct Setup {
+        engine::Engine& engine;
+        engine::SeqId seq = 0;
+        const base::Clock& clock;
+        const codec::Codec& codec;
+        kv::Paging paging;
+        speculate::Options speculation;
+        base::Nanos stall_timeout = std::chrono::seconds(30);
+        WaitForLayer wait_for_layer;         ///< empty: block on the condition variable
+    };
+
+    /// Reserves the sequence's KV.
+    [[nodiscard]] static Result<std::unique_ptr<DecodeRequest>> create(Setup setup);
+
+    // --- receive thread ---
+    void on_progress(const wire::Progress& progress);
+    void on_first_token(engine::Token token);
+    /// Decodes the page. The payload is consumed.
+    void on_page(wire::PageReceived page);
+    void fail(Status status);
+
+    // --- inference thread ---
+    /// What to do now: folds arrivals into the speculation. Fails when the request failed or stalled.
+    [[nodiscard]] Result<speculate::Action> next();
+    /// Runs one action on the engine. Precondition: kind is draft, verify or decode.
+    [[nodiscard]] Status run(const speculate::Action& action);
+    /// Blocks until something has arrived since the last next(), or until `until` (absent: a second), whichever is first.
+    void wait(std::optional<base::Nanos> until);
+
+    [[nodiscard]] Status status() const;
+    [[nodiscard]] RequestTimes times() const;
+    /// Null until token 1 is there.
+    [[nodiscard]] speculate::Speculation* speculation() noexcept { return speculation_ ? &*speculation_ : nullptr; }
+    [[nodiscard]] bool layer_staged(std::uint32_t layer) const noexcept { return assembly_->layer_staged(layer); }
+
+    /// LayerGate: waits for the layer's last tier and applies it.
+    [[nodiscard]] Status wait(std::uint32_t layer) override;
+
+private:
+    explicit DecodeRequest(Setup setup);
+    [[nodiscard]] base::Nanos now() const { return setup_.clock.now(); }
+    /// Stall check under the lock.
+    [[nodiscard]] Status check_alive(base::Nanos now) const;
+    void arrived(base::Nanos now);           // under the lock
+    void apply_layers();
+
+    Setup setup_;
+    std::unique_ptr<KvAssembly> assembly_;
+
+    mutable std::mutex mutex_;               // guards what follows up to the blank line
+    std::condition_variable changed_;
+    Status status_;
+    RequestTimes times_;
+    std::optional<ArrivalEstimator> estimate_;
+    std::optional<engine::Token> token1_;
+    bool anchor_complete_ = false;
+    bool full_complete_ = false;
+    base::Nanos last_arrival_{0};
+    std::uint64_t arrivals_ = 0;
+
+    // Inference thread only.
+    std::optional<speculate::Speculation> speculation_;
+    std::uint32_t layers_applied_ = 0;
+    bool told_anchor_ = false;
+    bool told_full_ = false;
+    std::uint64_t arrivals_seen_ = 0;
+};
+
+}  // namespace lynx::node

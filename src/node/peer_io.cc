@@ -1,0 +1,170 @@
+#include "node/peer_io.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "base/try.h"
+#include "transport/pump.h"
+
+namespace lynx::node {
+
+namespace {
+template <class... Fs>
+struct Overloaded : Fs... {
+    using Fs::operator()...;
+};
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+}  // namespace
+
+PeerIo::PeerIo(std::unique_ptr<transport::Link> link, wire::SessionOptions options, const base::Clock& clock)
+    : link_(std::move(link)), clock_(clock), session_(std::move(options), clock.now()) {}
+
+Result<std::unique_ptr<PeerIo>> PeerIo::open(std::unique_ptr<transport::Link> link, wire::SessionOptions options,
+                                             const base::Clock& clock) {
+    std::unique_ptr<PeerIo> io(new PeerIo(std::move(link), std::move(options), clock));
+    io->thread_ = std::thread([raw = io.get()] { raw->run(); });
+    std::unique_lock lock(io->mutex_);
+    // The session's own handshake timeout bounds this wait.
+    io->changed_.wait(lock, [&] { return io->ready_ || io->ended_; });
+    if (!io->ready_) {
+        return io->status_;
+    }
+    lock.unlock();
+    return io;
+}
+
+PeerIo::~PeerIo() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    link_->wake();
+    if (thread_.joinable()) {
+        thread_.join();
+    }
+}
+
+void PeerIo::run() {
+    Status status;
+    while (status.ok()) {
+        {
+            const std::lock_guard lock(mutex_);
+            if (stopping_) {
+                status = {ErrorCode::cancelled, "the connection was closed"};
+                break;
+            }
+        }
+        status = round();
+    }
+    session_.close(status, clock_.now());
+    transport::finish(session_, *link_, clock_, clock_.now() + transport::kLinger);
+    if (receiver_ != nullptr) {
+        receiver_->fail(status);
+    }
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    status_ = status;
+    changed_.notify_all();
+}
+
+Status PeerIo::round() {
+    run_calls();
+    const base::Nanos deadline = std::min(session_.timeout(), clock_.now() + std::chrono::seconds(1));
+    LYNX_ASSIGN([[maybe_unused]] const std::size_t moved, transport::pump_once(session_, *link_, clock_, deadline));
+    while (std::optional<wire::Event> event = session_.poll_event()) {
+        deliver(std::move(*event));
+    }
+    return session_.status();
+}
+
+void PeerIo::deliver(wire::Event event) {
+    const auto is_current = [this](std::uint64_t request, std::uint32_t generation) {
+        return receiver_ != nullptr && request == current_.request && generation == current_.generation;
+    };
+    std::visit(Overloaded{
+                   [&](wire::PeerReady&) {
+                       const std::lock_guard lock(mutex_);
+                       ready_ = true;
+                       changed_.notify_all();
+                   },
+                   [&](wire::Progress& m) {
+                       if (is_current(m.request, m.generation)) {
+                           receiver_->on_progress(m);
+                       }
+                   },
+                   [&](wire::FirstToken& m) {
+                       if (is_current(m.request, m.generation)) {
+                           receiver_->on_first_token(m.token);
+                       }
+                   },
+                   [&](wire::PageReceived& m) {
+                       session_.release(m, clock_.now());
+                       if (is_current(m.key.request, m.key.generation)) {
+                           receiver_->on_page(std::move(m));
+                       }
+                   },
+                   [&](wire::Abort& m) {
+                       if (is_current(m.request, m.generation)) {
+                           receiver_->fail(Status{m.code, m.message}.with_context("the prefill node ended the request"));
+                       }
+                   },
+                   [](auto&) {},
+               },
+               event);
+}
+
+bool PeerIo::call(const std::function<void()>& function) {
+    Call call{&function};
+    std::unique_lock lock(mutex_);
+    calls_.push_back(&call);
+    link_->wake();
+    changed_.wait(lock, [&] { return call.done || ended_; });
+    std::erase(calls_, &call);
+    return call.done;
+}
+
+void PeerIo::run_calls() {
+    const std::lock_guard lock(mutex_);
+    while (!calls_.empty()) {
+        (*calls_.front()->function)();
+        calls_.front()->done = true;
+        calls_.pop_front();
+    }
+    changed_.notify_all();
+}
+
+Status PeerIo::begin(const wire::Request& request, DecodeRequest& receiver) {
+    Status status;
+    const bool ran = call([&] {
+        status = session_.request(request, clock_.now());
+        if (status.ok()) {
+            current_ = request;
+            receiver_ = &receiver;
+        }
+    });
+    return ran ? status : this->status();
+}
+
+void PeerIo::end(const Status& outcome) {
+    call([&] {
+        if (receiver_ == nullptr) {
+            return;
+        }
+        receiver_ = nullptr;
+        if (outcome.ok()) {
+            session_.done({current_.request, current_.generation}, clock_.now());
+        } else {
+            session_.abort({current_.request, current_.generation, outcome.code(), outcome.message()}, clock_.now());
+        }
+    });
+}
+
+Status PeerIo::status() const {
+    const std::lock_guard lock(mutex_);
+    return status_;
+}
+
+}  // namespace lynx::node

@@ -1,0 +1,30 @@
+// From a finished request's times and counters to the public GenerateReport.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "codec/codec.h"
+#include "kv/geometry.h"
+#include "lynx/node.h"
+#include "node/decode_request.h"
+
+namespace lynx::node {
+
+/// What the inference loop measured.
+struct StepTimeline {
+    std::vector<base::Nanos> committed_at;   ///< per committed token
+    std::optional<base::Nanos> first_provisional;
+    base::Nanos decode_time{0};
+    std::uint32_t decode_steps = 0;
+    base::Nanos draft_time{0};
+    std::uint32_t draft_steps = 0;
+};
+
+/// Precondition: the request finished.
+[[nodiscard]] GenerateReport make_report(DecodeRequest& request, const StepTimeline& timeline, const codec::Codec& codec,
+                                         const kv::Geometry& geometry, kv::Paging paging);
+
+}  // namespace lynx::node
