@@ -152,6 +152,7 @@ void EmulatedLink::close() noexcept {
         lane.clear();
     }
     held_ = 0;
+    failed_ = {ErrorCode::io, "the link is closed"};
     inner_->close();
 }
 
