@@ -28,10 +28,10 @@ enum class Rule : std::uint8_t {
 };
 
 struct Sampling {
-    float temperature = 0;              ///< >= 0; 0 is greedy
-    std::uint32_t top_k = 0;            ///< 0: off
-    float top_p = 1;                    ///< (0, 1]; 1: off
-    std::optional<std::uint64_t> seed;  ///< given: coupled; absent with temperature > 0: ratio
+    float temperature = 0;                ///< >= 0; 0 is greedy
+    std::uint32_t top_k = 0;              ///< 0: off
+    float top_p = 1;                      ///< (0, 1]; 1: off
+    std::optional<std::uint64_t> seed{};  ///< given: coupled; absent with temperature > 0: ratio
     bool operator==(const Sampling&) const = default;
 
     [[nodiscard]] Rule rule() const noexcept {

@@ -26,15 +26,15 @@
 namespace lynx::speculate {
 
 struct Options {
-    Sampling sampling;
-    std::uint32_t max_tokens = 64;            ///< output tokens, token 1 included; >= 1
-    std::vector<Token> end_tokens;            ///< any of them ends the output (and is not part of the text)
-    std::vector<std::string> stop_strings;    ///< text is cut before the first match, also across token borders
-    std::function<std::string(Token)> piece;  ///< bytes of a token; needed when stop_strings is not empty
-    WindowOptions window;
+    Sampling sampling{};
+    std::uint32_t max_tokens = 64;              ///< output tokens, token 1 included; >= 1
+    std::vector<Token> end_tokens{};            ///< any of them ends the output (and is not part of the text)
+    std::vector<std::string> stop_strings{};    ///< text is cut before the first match, also across token borders
+    std::function<std::string(Token)> piece{};  ///< bytes of a token; needed when stop_strings is not empty
+    WindowOptions window{};
     bool draft = true;             ///< false: wait for the full KV (monolithic baseline)
     std::uint64_t ratio_seed = 0;  ///< randomness of the ratio rule (from the OS unless a test fixes it)
-    CostModel cost;                ///< what earlier requests on this engine measured: Speculation::cost()
+    CostModel cost{};              ///< what earlier requests on this engine measured: Speculation::cost()
 };
 
 enum class FinishReason : std::uint8_t { none, length, end_token, stop_string };
@@ -49,10 +49,10 @@ enum class ActionKind : std::uint8_t {
 };
 struct Action {
     ActionKind kind = ActionKind::wait;
-    std::vector<engine::Row> rows;  ///< seq is 0; the caller fills its own
-    std::uint32_t truncate_to = 0;  ///< with rows: positions to keep before the step (what rows[0] continues)
-    bool gated = false;             ///< verify only: run it with a LayerGate that waits for each layer's last tier
-    std::optional<base::Nanos> not_before;  ///< wait only: ask again then
+    std::vector<engine::Row> rows{};  ///< seq is 0; the caller fills its own
+    std::uint32_t truncate_to = 0;    ///< with rows: positions to keep before the step (what rows[0] continues)
+    bool gated = false;               ///< verify only: run it with a LayerGate that waits for each layer's last tier
+    std::optional<base::Nanos> not_before{};  ///< wait only: ask again then
 };
 
 /// Output since the last take_output(). Apply in order: retract from the end of the provisional tokens, then commit (a committed token

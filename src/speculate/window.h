@@ -18,8 +18,8 @@ namespace lynx::speculate {
 using base::Nanos;
 
 struct WindowOptions {
-    std::optional<std::uint32_t> fixed;  ///< --window N: exactly N drafts, whatever the estimates say
-    std::uint32_t drafts_max = 64;       ///< of the adaptive window
+    std::optional<std::uint32_t> fixed{};  ///< --window N: exactly N drafts, whatever the estimates say
+    std::uint32_t drafts_max = 64;         ///< of the adaptive window
 };
 
 /// When the better KV is predicted to be there, on the clock of the `now` arguments.
