@@ -1,9 +1,9 @@
 // The engine contract: a language model with a KV cache that can be read and written in place.
 //
-// One thread at a time may call step/reserve/truncate/clear (the inference thread). kv_view may be taken by any thread, but its
-// memory may be written only while no step touches that sequence: between steps, or from inside LayerGate::wait for
-// layers the step has not passed yet. It may be read for tokens whose step has returned.
-// Contract suite: src/engine/engine_contract.h, passed by fake and llama.
+// One thread at a time may call step/reserve/truncate/clear (the inference thread). kv_view may be taken by any
+// thread, but its memory may be written only while no step touches that sequence: between steps, or from inside
+// LayerGate::wait for layers the step has not passed yet. It may be read for tokens whose step has returned. Contract
+// suite: src/engine/engine_contract.h, passed by fake and llama.
 #pragma once
 
 #include <array>
@@ -35,12 +35,13 @@ struct Row {
 class LayerGate {
 public:
     virtual ~LayerGate() = default;
-    /// Called on the inference thread before layer `layer` reads its KV, in ascending order. May block, and may write that layer's KV.
-    /// An error ends the step with that error; the sequence must then be truncated to where it stood.
+    /// Called on the inference thread before layer `layer` reads its KV, in ascending order. May block, and may write
+    /// that layer's KV. An error ends the step with that error; none of the step's rows stay, and no logits.
     [[nodiscard]] virtual Status wait(std::uint32_t layer) = 0;
 };
 
-/// 128-bit identity of weights, KV layout and numerics-relevant settings: nodes must agree on it before KV is exchanged.
+/// 128-bit identity of weights, KV layout and numerics-relevant settings: nodes must agree on it before KV is
+/// exchanged.
 using Fingerprint = std::array<std::uint8_t, 16>;
 
 struct ModelInfo {
@@ -59,16 +60,21 @@ public:
     virtual ~Engine() = default;
     [[nodiscard]] virtual const ModelInfo& info() const noexcept = 0;
 
-    /// Gives `seq` (empty before) cells for positions [0, tokens); their KV is unspecified until written through kv_view.
+    /// Gives `seq` (empty before) cells for positions [0, tokens); their KV is unspecified until written through
+    /// kv_view. limit_exceeded when they do not fit.
     [[nodiscard]] virtual Status reserve(SeqId seq, std::uint32_t tokens) = 0;
 
-    /// The KV of one layer of one sequence as [context_tokens, channels]; row t is position t. Valid for the engine's life.
+    /// The KV of one layer of one sequence as [context_tokens, channels]; row t is position t. Valid for the engine's
+    /// life. Whatever was written to positions that are given up later (NaN too) has no effect on what comes after.
     [[nodiscard]] virtual Result<kv::View> kv_view(SeqId seq, std::uint32_t layer, kv::Kind kind) = 0;
 
-    /// Runs the rows through the model, appending their KV. limit_exceeded when rows or context do not fit.
+    /// Runs the rows through the model, appending their KV; on an error, all sequences are as long as before.
+    /// limit_exceeded when rows or context do not fit; invalid_argument for a row that names no sequence or token, or
+    /// does not continue its sequence.
     [[nodiscard]] virtual Status step(std::span<const Row> rows, LayerGate* gate) = 0;
 
-    /// Logits [vocabulary] of rows[row] of the last step (row index in the step; that row had logits = true).
+    /// Logits [vocabulary] of rows[row] of the last step (row index in the step; that row had logits = true). Valid
+    /// until the next step.
     [[nodiscard]] virtual std::span<const float> logits(std::size_t row) const = 0;
 
     /// Keeps positions [0, tokens) of `seq`.
@@ -76,11 +82,13 @@ public:
     /// Empties `seq`.
     [[nodiscard]] virtual Status clear(SeqId seq) = 0;
 
-    /// Text to tokens; special tokens in the text are parsed only when `parse_special`. Adds BOS when the model wants it.
+    /// Text to tokens; special tokens in the text are parsed only when `parse_special`. Adds BOS when the model wants
+    /// it.
     [[nodiscard]] virtual Result<std::vector<Token>> tokenize(std::string_view text, bool parse_special) const = 0;
-    /// The bytes of a token (may be part of a UTF-8 sequence; empty for control tokens).
+    /// The bytes of a token (may be part of a UTF-8 sequence; empty for control and unknown tokens).
     [[nodiscard]] virtual std::string piece(Token token) const = 0;
-    /// A user message wrapped in the model's chat template, ready to tokenize with parse_special.
+    /// A user message wrapped in the model's chat template, ready to tokenize with parse_special. invalid_argument
+    /// when it has none.
     [[nodiscard]] virtual Result<std::string> chat_prompt(std::string_view user_message) const = 0;
 };
 
@@ -88,6 +96,8 @@ struct LlamaOptions {
     std::string model_path;
     std::uint32_t context_tokens = 4096;  ///< per sequence
     std::uint32_t sequences = 1;
+    /// Keep 1 when anything else wants the CPU: two threads spin for each other at every one of some thousand
+    /// barriers a step, and when the system runs one of them late, a step takes ten times as long.
     std::uint32_t threads = 1;
     std::uint32_t batch_tokens = 256;     ///< rows per step; also the prefill chunk
     /// Exact: logits of a row do not depend on what shares its batch (no flash attention); decode nodes need it.
@@ -95,11 +105,15 @@ struct LlamaOptions {
     bool exact = true;
 };
 
-/// Loads a GGUF. io: unreadable; corrupt: not a GGUF; invalid_argument: an architecture whose cache is not plain K and V
-/// (recurrent, hybrid, MLA), named in the message; or more context than the model was trained for.
+/// Loads a GGUF. io: unreadable; corrupt: not a GGUF; invalid_argument: an architecture whose cache is not plain K
+/// and V (recurrent, hybrid, MLA, encoder), named in the message; more context than the model was trained for; or, in
+/// exact mode, a llama.cpp build whose rounding depends on the batch (checked with a few tokens at load).
+/// unsupported_version: its state format is not ours. The first call sets GGML_CPU_TILED_MM=0 in the environment and
+/// silences llama.cpp's log for the process.
 [[nodiscard]] Result<std::unique_ptr<Engine>> load_llama(const LlamaOptions& options);
 
-/// Writes OUT as IN requantised. type: "q4_0" or "q8_0".
+/// Writes OUT as IN requantised, all or nothing. type: "q4_0" or "q8_0". Errors as load_llama's, and io when OUT
+/// cannot be written.
 [[nodiscard]] Status requantize_llama(const std::string& in_path, const std::string& out_path, std::string_view type);
 
 struct FakeOptions {
@@ -113,8 +127,10 @@ struct FakeOptions {
     std::uint64_t seed = 1;               ///< of the weights
 };
 
-/// A tiny deterministic attention model on real f16 KV memory (V stored transposed, as llama's is in exact mode): its logits depend on every
-/// KV element, so a wrong, stale or missing page changes the output. Milliseconds per thousand tokens.
+/// A tiny deterministic attention model on real f16 KV memory (V stored transposed, as llama's is in exact mode): its
+/// logits depend on every KV element, so a wrong, stale or missing page changes the output. About 5000 tokens/s at 1K
+/// context. Tokens: bytes modulo the vocabulary; the last id is an end token when the vocabulary is larger than 8.
+/// Preconditions: vocabulary > 1, an even head_dim, nothing zero.
 [[nodiscard]] std::unique_ptr<Engine> make_fake(const FakeOptions& options);
 
 }  // namespace lynx::engine

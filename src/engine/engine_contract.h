@@ -1,7 +1,9 @@
-// The suite every engine passes, parameterised by a way to make engines. Include it in one test file and instantiate EngineContract.
+// The suite every engine passes, parameterised by a way to make engines. Include it in one test file and instantiate
+// EngineContract.
 //
-// One prompt is prefilled once per engine kind (it is the slow part); most tests then import its KV into a sequence. Engines are cached, and
-// each test starts from empty sequences. All comparisons of logits and KV are bitwise: engines under test are in exact mode.
+// One prompt is prefilled once per engine kind (it is the slow part); most tests then import its KV into a sequence.
+// Engines are cached, and each test starts from empty sequences. All comparisons of logits and KV are bitwise:
+// engines under test are in exact mode.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +25,8 @@ namespace lynx::engine {
 
 struct ContractCase {
     std::string name;
-    /// A new engine with kSequences sequences, kContextTokens of context and kBatchTokens per step, exact; always the same weights.
+    /// A new engine with kSequences sequences, kContextTokens of context and kBatchTokens per step, exact; always the
+    /// same weights.
     std::function<Result<std::unique_ptr<Engine>>()> make;
 };
 inline void PrintTo(const ContractCase& c, std::ostream* out) { *out << c.name; }
@@ -42,7 +45,8 @@ protected:
     using Kv = std::vector<Matrix>;             // [layer * 2 + kind]
     using Logits = std::vector<float>;
 
-    /// What one engine said about one prompt: its KV, the greedy continuation, and the logits of every single step on the way.
+    /// What one engine said about one prompt: its KV, the greedy continuation, and the logits of every single step on
+    /// the way.
     struct Rig {
         std::unique_ptr<Engine> source;  // holds the prompt, computed by itself, in sequence 0 when made
         std::unique_ptr<Engine> target;  // has only seen imports
@@ -119,7 +123,8 @@ protected:
         });
     }
 
-    /// Reserves `seq` in the target and writes the prompt's KV there (all but its last token, which is the first step's).
+    /// Reserves `seq` in the target and writes the prompt's KV there (all but its last token, which is the first
+    /// step's).
     void import_prompt(SeqId seq) {
         ASSERT_TRUE(target().reserve(seq, prompt_held()).ok());
         write_kv(target(), seq, rig_->kv, prompt_held());
@@ -416,9 +421,7 @@ TEST_P(EngineContract, AGateErrorEndsTheStepAndLeavesTheEngineUsable) {
         EXPECT_EQ(status.code(), ErrorCode::peer_lost);
         EXPECT_EQ(status.message(), "the tier never came");
         EXPECT_EQ(gate.calls.size(), failing + 1);
-        ASSERT_TRUE(target().truncate(1, prompt_held()).ok());
-        ASSERT_TRUE(target().truncate(0, 0).ok());
-        ASSERT_NO_FATAL_FAILURE(expect_parallel_pass(target(), 1));
+        ASSERT_NO_FATAL_FAILURE(expect_parallel_pass(target(), 1)) << "no row of the failed step stayed";
         ASSERT_TRUE(target().truncate(1, prompt_held()).ok());
     }
 }

@@ -1,5 +1,5 @@
-// What every engine must know about its sequences: how long each one is, and whether the rows of a step fit. No KV, no model.
-// Not thread-safe; belongs to the inference thread.
+// What every engine must know about its sequences: how long each one is, and whether the rows of a step fit. No KV,
+// no model. Not thread-safe; belongs to the inference thread.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ public:
     [[nodiscard]] Status check_reserve(SeqId seq, std::uint32_t tokens) const;
     /// invalid_argument: unknown, or longer than the sequence is.
     [[nodiscard]] Status check_truncate(SeqId seq, std::uint32_t tokens) const;
-    /// limit_exceeded: too many rows, or a position past the context; invalid_argument: no rows, unknown sequence or token, or a
-    /// position that does not continue its sequence.
+    /// limit_exceeded: too many rows, or a position past the context; invalid_argument: no rows, unknown sequence or
+    /// token, or a position that does not continue its sequence.
     [[nodiscard]] Status check_rows(std::span<const Row> rows) const;
 
     /// Counts the rows of a step that succeeded. Precondition: check_rows(rows) was ok.

@@ -1,7 +1,8 @@
 // The fake engine: contract bookkeeping and KV memory around FakeModel.
 //
-// Tokens: a byte b becomes (b - 32) mod N, and token t reads back as the printable byte 32 + t mod 95, where N is the vocabulary without
-// its end token. The last id is the end token when the vocabulary is larger than kVocabularyWithoutEnd, so a tiny one can be enumerated.
+// Tokens: a byte b becomes (b - 32) mod N, and token t reads back as the printable byte 32 + t mod 95, where N is the
+// vocabulary without its end token. The last id is the end token when the vocabulary is larger than
+// kVocabularyWithoutEnd, so a tiny one can be enumerated.
 #include <algorithm>
 #include <cstring>
 

@@ -1,11 +1,11 @@
 // The arithmetic of the fake model: weights drawn from a seed, and the computation of one row in one layer.
 //
-// A pre-norm transformer with rotary positions (pairs i, i + D/2), one query head per KV head, and two additions that make
-// every KV element count however small its softmax weight: values are also summed with signs +-1/sqrt(T), and so are the scores. An error
-// of 0.01 in any one element of any layer therefore moves the logits (fake_test.cc).
+// A pre-norm transformer with rotary positions (pairs i, i + D/2), one query head per KV head, and two additions that
+// make every KV element count however small its softmax weight: values are also summed with signs +-1/sqrt(T), and so
+// are the scores. An error of 0.01 in any one element of any layer therefore moves the logits (fake_test.cc).
 //
-// Every function handles one row and nothing else, so a row's result does not depend on what shares its batch. Letters: E = H * D
-// channels, T tokens. Non-goals: speed beyond tests, meaning.
+// Every function handles one row and nothing else, so a row's result does not depend on what shares its batch.
+// Letters: E = H * D channels, T tokens. Non-goals: speed beyond tests, meaning.
 #pragma once
 
 #include <cstddef>

@@ -40,8 +40,9 @@ Result<File> open_readable(const std::string& path) {
     return file;
 }
 
-/// Architectures llama.cpp runs on a recurrent or mixed state (llm_arch_is_recurrent, llm_arch_is_hybrid of the pinned version), or that
-/// have no causal cache at all. Keys that give such a model away (below) catch those that come later.
+/// Architectures llama.cpp runs on a recurrent or mixed state (llm_arch_is_recurrent, llm_arch_is_hybrid of the
+/// pinned version), or that have no causal cache at all. Keys that give such a model away (below) catch those that
+/// come later.
 constexpr std::array<std::string_view, 25> kRecurrentOrHybrid = {
     "mamba",     "mamba2",    "rwkv6",      "rwkv6qwen2", "rwkv7",       "arwkv7",         "jamba",
     "falcon-h1", "plamo2",    "lfm2",       "lfm2moe",    "nemotron_h",  "nemotron_h_moe", "granitehybrid",

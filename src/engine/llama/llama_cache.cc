@@ -22,7 +22,8 @@ float float_param(const ggml_tensor* node, std::size_t index) noexcept {
     return f;
 }
 
-/// How K was rotated before it was stored. Rotations kv::Rope cannot express (per-frequency factors, YaRN) read as none.
+/// How K was rotated before it was stored. Rotations kv::Rope cannot express (per-frequency factors, YaRN) read as
+/// none.
 kv::Rope rope_of(const ggml_tensor* key) noexcept {
     const ggml_tensor* node = key;
     while (node->op != GGML_OP_ROPE) {
@@ -136,7 +137,8 @@ Result<std::vector<LayerCache>> CacheProbe::finish(std::uint32_t layers, std::ui
             return refuse(where + " has an unexpected shape");
         }
         g.value_dim = static_cast<std::uint32_t>(layer.value->ne[0] / g.kv_heads);
-        // A sliding-window model has two sub-caches with an index input each; the full one's is made first, in the same arena.
+        // A sliding-window model has two sub-caches with an index input each; the full one's is made first, in the
+        // same arena.
         layer.sliding = false;
         for (const LayerCache& other : layers_) {
             layer.sliding = layer.sliding || other.cell_indices < layer.cell_indices;

@@ -1,10 +1,11 @@
 // llama.cpp's KV cache as plain memory: which tensors hold which layer, and how to address one sequence in them.
 //
-// llama.cpp has no call that hands these tensors out, so a CacheProbe watches the graph of one warm-up step and collects what it needs
-// from the nodes that store K and V (SET_ROWS into `cache_k_lN` / `cache_v_lN`): memory, head count, rotary parameters.
+// llama.cpp has no call that hands these tensors out, so a CacheProbe watches the graph of one warm-up step and
+// collects what it needs from the nodes that store K and V (SET_ROWS into `cache_k_lN` / `cache_v_lN`): memory, head
+// count, rotary parameters.
 //
-// Layout: a cache tensor is [channels, cells, streams]; with one stream per sequence, cell index = position. K rows are cells. V is the same, or
-// transposed ([cells, channels, streams]) when flash attention is off.
+// Layout: a cache tensor is [channels, cells, streams]; with one stream per sequence, cell index = position. K rows
+// are cells. V is the same, or transposed ([cells, channels, streams]) when flash attention is off.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +68,8 @@ public:
     /// Precondition: stream, layer and kind (key or value) exist.
     [[nodiscard]] kv::View view(std::uint32_t stream, std::uint32_t layer, kv::Kind kind) const noexcept;
 
-    /// Zeroes positions [first, first + count) of one stream in every layer. Attention multiplies masked cells by zero, so an
-    /// infinity or NaN that a peer sent must not stay behind in cells that are given up.
+    /// Zeroes positions [first, first + count) of one stream in every layer. Attention multiplies masked cells by
+    /// zero, so an infinity or NaN that a peer sent must not stay behind in cells that are given up.
     void zero(std::uint32_t stream, std::uint32_t first, std::uint32_t count) const noexcept;
 
 private:

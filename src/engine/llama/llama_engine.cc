@@ -115,7 +115,8 @@ Status LlamaEngine::find_cache_by_step() {
 }
 
 Status LlamaEngine::check_state_format() {
-    // Sequence 0 holds the warm-up token. With its KV zeroed, its state must be our skeleton of one token, byte for byte.
+    // Sequence 0 holds the warm-up token. With its KV zeroed, its state must be our skeleton of one token, byte for
+    // byte.
     cache_.zero(0, 0, 1);
     std::vector<std::uint8_t> real(llama_state_seq_get_size(context_.get(), 0));
     real.resize(llama_state_seq_get_data(context_.get(), real.data(), real.size(), 0));

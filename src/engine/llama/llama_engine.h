@@ -19,12 +19,13 @@ public:
     LlamaEngine(ModelInfo info, ModelHandle model, const LlamaOptions& options);
     ~LlamaEngine() override;
 
-    /// Creates the context, finds the cache by a one-token step, and checks that llama.cpp's state format is the one we write.
-    /// Call once, before anything else. limit_exceeded: no memory for the context; invalid_argument: not a plain KV cache;
-    /// unsupported_version: a llama.cpp with another state format.
+    /// Creates the context, finds the cache by a one-token step, and checks that llama.cpp's state format is the one
+    /// we write. Call once, before anything else. limit_exceeded: no memory for the context; invalid_argument: not a
+    /// plain KV cache; unsupported_version: a llama.cpp with another state format.
     [[nodiscard]] Status start();
 
-    /// Compares single steps with one parallel pass, bitwise, on an empty sequence 0. invalid_argument when they differ.
+    /// Compares single steps with one parallel pass, bitwise, on an empty sequence 0. invalid_argument when they
+    /// differ.
     [[nodiscard]] Status check_batch_invariance();
 
     [[nodiscard]] const ModelInfo& info() const noexcept override { return info_; }

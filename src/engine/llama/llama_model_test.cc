@@ -1,4 +1,5 @@
-// What the contract does not cover of real models: geometry, text, identity, damaged files, requantising, the two KV layouts.
+// What the contract does not cover of real models: geometry, text, identity, damaged files, requantising, the two KV
+// layouts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// What load_llama refuses, and that it says why in one line. Needs no model: the files are a few bytes of GGUF metadata.
+// What load_llama refuses, and that it says why in one line. Needs no model: the files are a few bytes of GGUF
+// metadata.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

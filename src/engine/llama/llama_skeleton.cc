@@ -35,8 +35,8 @@ bool has_sliding(const LlamaCache& cache) {
     return false;
 }
 
-/// llama_kv_cache::state_write of one (sub-)cache: the stream with our cells first, then the empty ones. The importer puts
-/// them where the destination sequence lives.
+/// llama_kv_cache::state_write of one (sub-)cache: the stream with our cells first, then the empty ones. The importer
+/// puts them where the destination sequence lives.
 void put_cache(Cursor& out, const LlamaCache& cache, std::uint32_t tokens, bool sliding) {
     out.put(cache.streams());
     out.put(tokens);

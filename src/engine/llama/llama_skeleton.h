@@ -1,7 +1,8 @@
 // A state blob of zeros: how a sequence gets cells for KV that has not arrived yet.
 //
-// llama.cpp creates cells and positions only by computing them or by importing a sequence state, so a reservation imports a state of the
-// right length whose K and V are zero. Its format is llama.cpp's own and unversioned, hence the check against a real one at load.
+// llama.cpp creates cells and positions only by computing them or by importing a sequence state, so a reservation
+// imports a state of the right length whose K and V are zero. Its format is llama.cpp's own and unversioned, hence
+// the check against a real one at load.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +28,8 @@ private:
     std::size_t size_;
 };
 
-/// The state of a sequence of `tokens` > 0 zero cells at positions 0, 1, ..: what llama_state_seq_set_data takes for any sequence of
-/// a context with this cache.
+/// The state of a sequence of `tokens` > 0 zero cells at positions 0, 1, ..: what llama_state_seq_set_data takes for
+/// any sequence of a context with this cache.
 [[nodiscard]] ZeroBytes make_skeleton(const LlamaCache& cache, std::uint32_t tokens);
 
 }  // namespace lynx::engine

@@ -35,8 +35,8 @@ bool StepWatch::on_node(const ggml_tensor* node, bool ask) {
     if (ref.tensor == nullptr || ref.kind != kv::Kind::key) {
         return !ask;
     }
-    // A layer stores its new K before it reads any KV (CacheProbe saw to that), so here is the last moment to wait. A step that
-    // llama.cpp cuts into several parts passes each layer more than once; the gate opens in the first part.
+    // A layer stores its new K before it reads any KV (CacheProbe saw to that), so here is the last moment to wait. A
+    // step that llama.cpp cuts into several parts passes each layer more than once; the gate opens in the first part.
     if (ask) {
         check_cells(node, ref.layer);
         return failed() || (gate_ != nullptr && ref.layer == next_gate_);

@@ -1,5 +1,5 @@
-// What happens inside a step while llama.cpp computes it: the layer gate, and the check that every token's KV goes to the cell
-// its position names.
+// What happens inside a step while llama.cpp computes it: the layer gate, and the check that every token's KV goes to
+// the cell its position names.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ public:
     /// `lengths` before the step; rows must have passed check_rows.
     void begin(std::span<const Row> rows, const Sequences& lengths, LayerGate* gate);
 
-    /// ggml_backend_sched_eval_callback: with `ask`, whether `node` should be the last one computed before the next call without
-    /// `ask`; otherwise, whether to go on.
+    /// ggml_backend_sched_eval_callback: with `ask`, whether `node` should be the last one computed before the next
+    /// call without `ask`; otherwise, whether to go on.
     [[nodiscard]] bool on_node(const ggml_tensor* node, bool ask);
 
     /// True once the step must end.
