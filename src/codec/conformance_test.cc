@@ -196,7 +196,7 @@ TEST_P(Conformance, ExtremeFinitePagesEncodeAndStayFinite) {
         for (const kv::DType dtype : kAllDTypes) {
             const float largest = dtype == kv::DType::f16 ? 65504.0F : 0x1.FEp127F;
             const float smallest = dtype == kv::DType::f16 ? 0x1p-24F : 0x1p-133F;
-            Page page(dtype, 20, 6);
+            Page page(dtype, 20, 7);
             for (std::uint32_t t = 0; t < 20; ++t) {
                 page.set(t, 0, t % 2 == 0 ? largest : -largest);
                 page.set(t, 1, t == 3 ? largest : 0.0F);
@@ -204,12 +204,13 @@ TEST_P(Conformance, ExtremeFinitePagesEncodeAndStayFinite) {
                 page.set(t, 3, -0.0F);
                 page.set(t, 4, t == 0 ? -largest : smallest);
                 page.set(t, 5, largest);
+                page.set(t, 6, t % 2 == 0 ? -largest : -largest / 2);
             }
             const auto payloads = encode_or_die(*codec, page.view());
             for (std::size_t tiers = 1; tiers <= payloads.size(); ++tiers) {
                 const Page back = decode_or_die(*codec, payloads, tiers, page.view());
                 for (std::uint32_t t = 0; t < 20; ++t) {
-                    for (std::uint32_t c = 0; c < 6; ++c) {
+                    for (std::uint32_t c = 0; c < 7; ++c) {
                         ASSERT_TRUE(std::isfinite(back.at(t, c))) << "token " << t << " channel " << c;
                     }
                 }

@@ -100,7 +100,7 @@ void AlphaMeta::encode(const float* tile, CoreShape s, ChannelSpan span, std::by
         }
         // Half the range is stored: max - min of float16 data can pass float16's largest value, half of it cannot.
         const std::uint16_t low = base::f32_to_f16_down(min[c]);
-        const double covered = static_cast<double>(max[c]) - static_cast<double>(base::f16_to_f32(low));
+        const double covered = std::max(0.0, static_cast<double>(max[c]) - static_cast<double>(base::f16_to_f32(low)));
         const float half_range = narrow(covered * 0.5);
         const std::uint16_t half = base::f32_to_f16_up(
             static_cast<double>(half_range) < covered * 0.5 ? std::nextafter(half_range, kF32Max) : half_range);

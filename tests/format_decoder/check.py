@@ -1,0 +1,83 @@
+"""The Python decoder against the C++ one, bit for bit.
+
+Usage: check.py LYNXKV      Run with Python that has NumPy; run by ctest as format_decoder_test.
+Decodes every golden file and freshly encoded pages with both, and every golden bad file with the Python decoder, which must
+refuse it with the code in its name.
+"""
+
+import itertools
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS.parent))
+from format_decoder import FormatError, decode_file  # noqa: E402
+
+
+def run(*arguments):
+    subprocess.run([str(a) for a in arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def codec_names(cli):
+    listing = subprocess.run([cli, "codec", "list"], check=True, capture_output=True, text=True).stdout
+    return [line.split()[0] for line in listing.splitlines()]
+
+
+def compare(cli, lynx, folder):
+    """Both decoders on one file, both tiers."""
+    data = Path(lynx).read_bytes()
+    for tier in ("anchor", "full"):
+        run(cli, "codec", "decode", lynx, folder / "out.npy", "--tier", tier)
+        expected = np.load(folder / "out.npy")
+        actual = decode_file(data, tier)
+        if expected.dtype != actual.dtype or expected.shape != actual.shape or expected.tobytes() != actual.tobytes():
+            raise AssertionError(f"{lynx} at tier {tier}: the decoders differ")
+
+
+def fresh_cases(folder):
+    """Real pages whole, and synthetic ones of awkward shapes and magnitudes."""
+    for kind in "kv":
+        yield TESTS / "golden" / f"page_{kind}_layer12.npy", []
+    generator = np.random.default_rng(7)
+    shapes = ((1, 1), (3, 2), (33, 65), (130, 31))
+    for (tokens, channels), dtype, meta in itertools.product(shapes, (np.float16, np.float32), ("f32", "f16", "q8")):
+        spread = np.exp(generator.standard_normal(channels) * (1.5 if dtype == np.float16 else 15))
+        matrix = (generator.standard_normal((tokens, channels)) * spread + spread).astype(dtype)
+        path = folder / f"{tokens}x{channels}_{np.dtype(dtype).name}.npy"
+        np.save(path, matrix)
+        yield path, ["--meta", meta, "--page", "64", "--chunk", "20", "--alpha", "37.5"]
+
+
+def main():
+    cli = sys.argv[1]
+    files = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for lynx in sorted((TESTS / "golden").glob("*.lynx")):
+            compare(cli, lynx, folder)
+            files += 1
+        codecs = codec_names(cli)
+        for page, options in fresh_cases(folder):
+            for codec in codecs:
+                run(cli, "codec", "encode", page, folder / "fresh.lynx", "--codec", codec, *options)
+                compare(cli, folder / "fresh.lynx", folder)
+                files += 1
+    refused = 0
+    for lynx in sorted((TESTS / "golden_errors").glob("*.lynx")):
+        code = lynx.name.split(".")[0]
+        try:
+            decode_file(lynx.read_bytes())
+        except FormatError as error:
+            assert error.code == code, f"{lynx.name}: {error}"
+            refused += 1
+            continue
+        raise AssertionError(f"{lynx.name} was accepted")
+    assert files >= 300 and refused >= 10, (files, refused)
+    print(f"{files} files decode to the same bits, {refused} bad files are refused")
+
+
+main()

@@ -1,0 +1,93 @@
+"""Makes the golden .lynx files, their checksums, and the bad files of tests/golden_errors with the built CLI.
+
+Usage: make_lynx.py LYNXKV      Existing files are left alone: the bytes of a released format never change.
+Run with Python that has NumPy. The pages come from the .npy files beside this script and from a fixed seed.
+"""
+
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+GOLDEN = Path(__file__).resolve().parent
+ERRORS = GOLDEN.parent / "golden_errors"
+CODECS = ("nested44", "nested44-mono", "lynx44", "lynx44-mono", "alg1", "alg1-mono", "int8-split", "int8-split-mono",
+          "int8", "int4", "f16")
+
+
+def make_inputs(folder):
+    """Three sequences: a piece of a real page, several pages with a partial last one, and awkward float32."""
+    real = np.load(GOLDEN / "page_k_layer12.npy")[:48, :40]
+    generator = np.random.default_rng(20)
+    paged = (generator.standard_normal((75, 21)) * np.exp(generator.standard_normal(21))).astype(np.float16)
+    paged[:, 3] = np.float16(-1.5)
+    awkward = (generator.standard_normal((37, 17)) * np.exp(20 * generator.standard_normal(17))).astype(np.float32)
+    awkward[5] = 0
+    awkward[:, 4] = -0.0
+    awkward[7, 2] = np.float32(1e-42)
+    inputs = {}
+    for name, array, options in (("real", real, []), ("paged", paged, ["--page", "32", "--chunk", "10", "--meta", "q8"]),
+                                 ("awkward", awkward, ["--page", "16", "--meta", "f16", "--alpha", "5", "--recent", "3"])):
+        np.save(folder / f"{name}.npy", array)
+        inputs[name] = (folder / f"{name}.npy", options)
+    return inputs
+
+
+def seal_file(data):
+    """Renews the file header's checksums after a deliberate change."""
+    return data[:60] + struct.pack("<I", zlib.crc32(data[:60])) + data[64:]
+
+
+def make_errors(good):
+    """From one good file, files that fail with the code in their name."""
+    flip = lambda at: good[:at] + bytes([good[at] ^ 1]) + good[at + 1:]
+    put = lambda at, value: good[:at] + value + good[at + len(value):]
+    second = 64 + 64 + struct.unpack_from("<I", good, 64 + 36)[0]
+    return {
+        "truncated.empty": b"",
+        "truncated.header": good[:40],
+        "truncated.payload": good[:-1],
+        "truncated.second_tier_missing": good[:second],
+        "corrupt.magic": flip(0),
+        "corrupt.header_flip": flip(13),
+        "corrupt.trailing_byte": good + b"\0",
+        "corrupt.payload_magic": flip(64),
+        "corrupt.payload_header_flip": flip(64 + 21),
+        "corrupt.body_flip": flip(64 + 64 + 10),
+        "corrupt.last_byte_flip": flip(len(good) - 1),
+        "corrupt.payloads_of_another_header": seal_file(put(56, b"\1\2\3\4")),
+        "corrupt.reserved": seal_file(put(36, b"\1")),
+        "corrupt.pages": seal_file(put(20, struct.pack("<I", 2**31))),
+        "corrupt.chunk_0": seal_file(put(28, b"\0\0")),
+        "corrupt.other_channels": seal_file(put(16, struct.pack("<I", 65536))),
+        "unsupported_version.file": seal_file(put(4, b"\2")),
+        "unsupported_version.codec": seal_file(put(6, b"\x63")),
+    }
+
+
+def main():
+    cli = sys.argv[1]
+    ERRORS.mkdir(exist_ok=True)
+    lines = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for source, (path, options) in make_inputs(folder).items():
+            for codec in CODECS:
+                lynx = GOLDEN / f"{source}_{codec}.lynx"
+                if not lynx.exists():
+                    subprocess.run([cli, "codec", "encode", path, lynx, "--codec", codec, *options], check=True)
+                for tier in ("anchor", "full"):
+                    subprocess.run([cli, "codec", "decode", lynx, folder / "out.npy", "--tier", tier], check=True)
+                    lines.append(f"{lynx.name} {tier} {zlib.crc32(np.load(folder / 'out.npy').tobytes())}\n")
+    (GOLDEN / "checksums.txt").write_text("".join(lines))
+    for name, data in make_errors((GOLDEN / "paged_nested44.lynx").read_bytes()).items():
+        path = ERRORS / f"{name}.lynx"
+        if not path.exists():
+            path.write_bytes(data)
+
+
+main()
