@@ -5,7 +5,7 @@
 
 namespace lynx {
 
-/// {"name", "version", "commit", "formats": {"payload", "container", "wire"}, "codecs": [...], "backends": [...], "transports": [...],
+/// {"name", "version", "commit", "formats": {"payload", "file", "wire"}, "codecs": [...], "backends": [...], "transports": [...],
 /// "engines": [...]} as one line of JSON.
 [[nodiscard]] std::string version_json();
 /// "lynxkv 0.1.0 (abcdef0)".

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codec/codec.h"
+#include "codec/container.h"
 #include "codec/format.h"
 #include "lynx_build.h"
 #include "wire/message.h"
@@ -16,16 +17,16 @@ std::string version_json() {
     for (const codec::CodecInfo& info : codec::list_codecs()) {
         codecs.push_back(info.name);
     }
-    return nlohmann::ordered_json{
-        {"name", "lynxkv"},
-        {"version", kBuildVersion},
-        {"commit", kBuildCommit},
-        {"formats", {{"payload", codec::kPayloadVersion}, {"container", codec::kContainerVersion}, {"wire", wire::kProtocolVersion}}},
-        {"codecs", codecs},
-        {"backends", {"scalar"}},
-        {"transports", {"tcp", "sim"}},
-        {"engines", {"llama", "fake"}}}
-        .dump();
+    nlohmann::ordered_json json;
+    json["name"] = "lynxkv";
+    json["version"] = kBuildVersion;
+    json["commit"] = kBuildCommit;
+    json["formats"] = {{"payload", codec::kPayloadVersion}, {"file", codec::kFileVersion}, {"wire", wire::kProtocolVersion}};
+    json["codecs"] = codecs;
+    json["backends"] = {"scalar"};
+    json["transports"] = {"tcp", "sim"};
+    json["engines"] = {"llama", "fake"};
+    return json.dump();
 }
 
 }  // namespace lynx

@@ -1,0 +1,25 @@
+// The subcommands. Each adds itself to the app; when chosen, its callback leaves the process's exit code in `exit_code`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "signal_stop.h"
+
+namespace lynxkv {
+
+/// What a subcommand gets from main.
+struct Context {
+    const SignalStop& stop;
+    const std::vector<std::string>& arguments;   ///< as typed, from the subcommand's name on
+    int& exit_code;
+};
+
+void add_prefill_command(CLI::App& app, Context context);
+void add_decode_command(CLI::App& app, Context context);
+void add_generate_command(CLI::App& app, Context context);
+void add_bench_command(CLI::App& app, Context context);
+void add_model_command(CLI::App& app, Context context);
+
+}  // namespace lynxkv

@@ -1,0 +1,116 @@
+#include "options.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+namespace lynxkv {
+
+using lynx::ErrorCode;
+using lynx::Result;
+using lynx::Status;
+
+Result<lynx::LinkEmulation> LinkOptions::parse() const {
+    lynx::LinkEmulation link;
+    if (!rate.empty()) {
+        const Result<double> value = lynx::parse_link_rate(rate);
+        if (!value.ok()) {
+            return value.status();
+        }
+        link.rate_bits_per_s = value.value();
+    }
+    if (!delay.empty()) {
+        const Result<double> value = lynx::parse_link_delay(delay);
+        if (!value.ok()) {
+            return value.status();
+        }
+        link.delay_s = value.value();
+    }
+    return link;
+}
+
+std::vector<std::string> LinkOptions::arguments() const {
+    std::vector<std::string> all;
+    if (!rate.empty()) {
+        all.insert(all.end(), {"--link-rate", rate});
+    }
+    if (!delay.empty()) {
+        all.insert(all.end(), {"--link-delay", delay});
+    }
+    return all;
+}
+
+Result<std::string> PromptOptions::read() const {
+    if (file.empty()) {
+        return text;
+    }
+    std::ifstream in(file, std::ios::binary);
+    std::stringstream content;
+    if (!in || !(content << in.rdbuf())) {
+        // An empty file sets failbit too; it is reported as an empty prompt later.
+        if (in.is_open() && in.rdbuf()->in_avail() <= 0 && in.peek() == std::ifstream::traits_type::eof()) {
+            return std::string();
+        }
+        return Status{ErrorCode::io, "cannot read prompt file " + file + ": " + std::strerror(errno)};
+    }
+    std::string s = content.str();
+    if (s.size() > kPromptFileBytesMax) {
+        return Status{ErrorCode::limit_exceeded, "prompt file " + file + ": " + std::to_string(s.size()) +
+                                                     " bytes, at most " + std::to_string(kPromptFileBytesMax)};
+    }
+    return s;
+}
+
+void add_model_options(CLI::App& app, lynx::ModelConfig& model) {
+    app.add_option("-m,--model", model.path, "GGUF file, or 'fake' for the deterministic test model")
+        ->required()
+        ->envname("LYNXKV_MODEL");
+    app.add_option("--context", model.context_tokens, "tokens a sequence may hold, prompt and output")->capture_default_str();
+    app.add_option("--threads", model.threads, "inference threads of a node")->capture_default_str();
+    app.add_option("--batch", model.batch_tokens, "tokens per step, and per prefill chunk")->capture_default_str();
+}
+
+void add_link_options(CLI::App& app, LinkOptions& link) {
+    app.add_option("--link-rate", link.rate, "emulate a link of this rate at the sender, tc syntax: 250mbit, 1gbit");
+    app.add_option("--link-delay", link.delay, "emulate this one-way delay at the sender: 5ms");
+}
+
+void add_codec_options(CLI::App& app, lynx::CodecConfig& codec) {
+    app.add_option("--codec", codec.name, "KV codec; `lynxkv codec list` names all")->capture_default_str();
+    app.add_option("--alpha", codec.alpha, "curvature of the alpha-law (alg1, lynx44)")->capture_default_str();
+    app.add_option("--chunk", codec.chunk_tokens, "tokens per chunk")->capture_default_str();
+    app.add_option("--page", codec.page_tokens, "tokens per page")->capture_default_str();
+    app.add_option("--meta", codec.meta, "metadata precision (alg1, lynx44): f32, f16 or q8")->capture_default_str();
+    app.add_option("--sinks", codec.sinks, "first tokens kept exact in the anchor (nested44)")->capture_default_str();
+    app.add_option("--recent", codec.recent, "newest prompt tokens kept exact in the anchor (nested44)")->capture_default_str();
+}
+
+void add_prompt_options(CLI::App& app, PromptOptions& prompt) {
+    auto* group = app.add_option_group("prompt", "where the prompt comes from");
+    group->add_option("-p,--prompt", prompt.text, "prompt text");
+    group->add_option("-f,--prompt-file", prompt.file, "file that holds the prompt");
+    group->require_option(1);
+    app.add_flag("--chat", prompt.chat, "wrap the prompt in the model's chat template");
+}
+
+void add_sampling_options(CLI::App& app, lynx::GenerateRequest& request) {
+    app.add_option("-n,--max-tokens", request.max_tokens, "output tokens at most")->capture_default_str();
+    app.add_option("--temperature", request.temperature, "0: greedy")->capture_default_str();
+    app.add_option("--top-k", request.top_k, "0: off")->capture_default_str();
+    app.add_option("--top-p", request.top_p, "1: off")->capture_default_str();
+    app.add_option("--seed", request.seed, "reproducible sampling: the same tokens at any window and link");
+    app.add_option("--stop", request.stop_strings, "end the output before this text; may be repeated");
+    app.add_flag("--ignore-end", request.ignore_end, "go on after an end token");
+    app.add_option("--window", request.window, "draft exactly this many tokens; default: adaptive");
+    app.add_flag("!--no-draft", request.draft, "do not draft: wait for the last tier, then decode");
+}
+
+std::vector<std::string> model_arguments(const lynx::ModelConfig& model) {
+    return {"--model",   model.path,
+            "--context", std::to_string(model.context_tokens),
+            "--threads", std::to_string(model.threads),
+            "--batch",   std::to_string(model.batch_tokens)};
+}
+
+}  // namespace lynxkv

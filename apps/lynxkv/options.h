@@ -1,0 +1,41 @@
+// Command-line options that several subcommands share, each defined once. Every add_* binds to a struct that must outlive parsing.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lynx/node.h"
+#include "lynx/status.h"
+
+namespace lynxkv {
+
+struct LinkOptions {
+    std::string rate;
+    std::string delay;
+    [[nodiscard]] lynx::Result<lynx::LinkEmulation> parse() const;
+    /// The same as arguments for a child process.
+    [[nodiscard]] std::vector<std::string> arguments() const;
+};
+
+struct PromptOptions {
+    std::string text;
+    std::string file;
+    bool chat = false;
+    [[nodiscard]] lynx::Result<std::string> read() const;
+};
+
+/// Bytes a prompt file may have: far above any context, far below memory.
+inline constexpr std::size_t kPromptFileBytesMax = std::size_t{64} << 20;
+
+void add_model_options(CLI::App& app, lynx::ModelConfig& model);
+void add_link_options(CLI::App& app, LinkOptions& link);
+void add_codec_options(CLI::App& app, lynx::CodecConfig& codec);
+void add_prompt_options(CLI::App& app, PromptOptions& prompt);
+void add_sampling_options(CLI::App& app, lynx::GenerateRequest& request);
+
+/// The model's options as arguments for a child process.
+[[nodiscard]] std::vector<std::string> model_arguments(const lynx::ModelConfig& model);
+
+}  // namespace lynxkv
