@@ -1,7 +1,10 @@
 // What the tests of wire and transport share: a small model, requests, and payloads that know which page they belong to.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -68,5 +71,76 @@ inline SharedPayload test_payload(const kv::PageKey& key, std::size_t bytes) {
     }
     return payload;
 }
+
+/// Two sessions joined by nothing but function calls: what one would write, the other receives, at a time of the test's choice.
+class SessionPair {
+public:
+    explicit SessionPair(SessionOptions prefill_options = test_options(Role::prefill),
+                         SessionOptions decode_options = test_options(Role::decode))
+        : prefill(std::move(prefill_options), now), decode(std::move(decode_options), now) {}
+
+    /// Moves up to `bytes_max` bytes of one lane from one side to the other. Returns how many.
+    std::size_t move(Session& from, Session& to, Lane lane, std::size_t bytes_max = SIZE_MAX) {
+        const base::ByteView view = from.send_view(lane, now);
+        const base::Bytes bytes(view.begin(), view.begin() + static_cast<std::ptrdiff_t>(std::min(view.size(), bytes_max)));
+        from.sent(lane, bytes.size(), now);
+        static_cast<void>(to.recv(lane, bytes, now));
+        return bytes.size();
+    }
+    /// Moves everything both ways in send order until nothing is left; bounded.
+    void settle() {
+        for (int i = 0; i < 100000; ++i) {
+            const auto from_prefill = prefill.next_lane(now);
+            const auto from_decode = decode.next_lane(now);
+            if (!from_prefill && !from_decode) {
+                return;
+            }
+            if (from_prefill) {
+                move(prefill, decode, *from_prefill);
+            }
+            if (from_decode) {
+                move(decode, prefill, *from_decode);
+            }
+        }
+    }
+    /// The handshake and its events.
+    void connect() {
+        settle();
+        events(prefill);
+        events(decode);
+    }
+    /// Connects and makes `request` known on both sides.
+    void start(const Request& request) {
+        connect();
+        static_cast<void>(decode.request(request, now));
+        settle();
+        events(prefill);
+    }
+    /// All events that wait; pages are released at once when `release`.
+    std::vector<Event> events(Session& session, bool release = true) {
+        std::vector<Event> all;
+        while (auto event = session.poll_event()) {
+            if (const auto* page = std::get_if<PageReceived>(&*event); page != nullptr && release) {
+                session.release(*page, now);
+            }
+            all.push_back(std::move(*event));
+        }
+        return all;
+    }
+    template <class T>
+    std::vector<T> events_of(Session& session, bool release = true) {
+        std::vector<T> some;
+        for (Event& event : events(session, release)) {
+            if (auto* t = std::get_if<T>(&event)) {
+                some.push_back(std::move(*t));
+            }
+        }
+        return some;
+    }
+
+    Nanos now{1'000'000};
+    Session prefill;
+    Session decode;
+};
 
 }  // namespace lynx::wire
