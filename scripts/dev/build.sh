@@ -1,4 +1,4 @@
-# Set-up, build, test, bench. Sourced by ./dev.
+# Set-up, build, test. Sourced by ./dev.
 
 # ccache keeps objects across builds and build folders.
 export CCACHE_DIR=${CCACHE_DIR:-$cache/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=1
@@ -70,14 +70,4 @@ cmd_test() {
     test_setup
     say "running the tests"
     exec ctest --test-dir build --output-on-failure --no-tests=error -j "$jobs" -LE '^long$' "$@"
-}
-
-cmd_bench() {
-    setup
-    build release
-    lock_cache
-    model_requantized_ensure
-    unlock_cache
-    say "running the end-to-end benchmark"
-    exec build/lynxkv bench e2e "$@"
 }

@@ -116,38 +116,42 @@ cmd_fuzz() {
     fuzz "$seconds"
 }
 
-# Golden files are released data and never change by accident. A generator is an executable tests/golden*/generate_*; it writes
-# into the folder it is given, and only files that do not exist yet are taken over, unless forced.
+# Golden files are released data: the bytes of a format never change by accident. A generator is tests/golden*/make_*.py LYNXKV, and
+# leaves files alone that exist; whatever it does, existing .lynx files are put back. --force removes them first.
 cmd_golden() {
-    local force=0 generator folder made file
+    local force=0 kept=$cache/work/golden generator file changed=0
     case ${1:-} in
         --force) force=1 ;;
         '') ;;
         *) die "usage: ./dev golden [--force]" ;;
     esac
+    compgen -G 'tests/golden*/make_*.py' >/dev/null || die "there is no generator tests/golden*/make_*.py"
     setup
     build release
-    local found=0 differ=0
-    for generator in tests/golden*/generate_*; do
-        [[ -x $generator ]] || continue
-        found=1 folder=$(dirname "$generator") made=$cache/work/golden/$(basename "$generator")
-        rm -rf "$made" && mkdir -p "$made"
+    rm -rf "$kept"
+    if ((force)); then
+        say "removing the golden .lynx files"
+        find tests/golden* -name '*.lynx' -delete
+    else
+        find tests/golden* -name '*.lynx' -print0 | while IFS= read -r -d '' file; do
+            mkdir -p "$kept/$(dirname "$file")" && cp -p "$file" "$kept/$file"
+        done
+    fi
+    for generator in tests/golden*/make_*.py; do
         say "running $generator"
-        PATH=$root/.venv/bin:$PATH LYNX_CLI=$root/build/lynxkv "$generator" "$made"
-        while IFS= read -r file; do
-            if [[ -f $folder/$file ]] && ! cmp -s "$made/$file" "$folder/$file" && ((!force)); then
-                say "differs, left alone: $folder/$file"
-                differ=1
-            elif ! cmp -s "$made/$file" "$folder/$file"; then
-                mkdir -p "$(dirname "$folder/$file")"
-                cp "$made/$file" "$folder/$file"
-                say "written: $folder/$file"
-            fi
-        done < <(cd "$made" && find . -type f | sed 's#^\./##' | LC_ALL=C sort)
+        "$root/.venv/bin/python" "$generator" "$root/build/lynxkv"
     done
-    ((found)) || die "there is no executable tests/golden*/generate_*"
-    git diff --stat -- tests
-    ((!differ)) || die "golden files never change once released; --force overwrites them"
+    if [[ -d $kept ]]; then
+        while IFS= read -r file; do
+            cmp -s "$kept/$file" "$file" && continue
+            say "changed, put back: $file"
+            cp -p "$kept/$file" "$file"
+            changed=1
+        done < <(cd "$kept" && find . -type f | sed 's#^\./##' | LC_ALL=C sort)
+    fi
+    git --no-pager diff --stat -- tests
+    git status --short -- tests
+    ((!changed)) || die "golden files never change once released; --force makes them anew"
     say "golden files are up to date"
 }
 

@@ -1,21 +1,47 @@
-# The demonstration. Sourced by ./dev.
+# The demonstration and the benchmark. Sourced by ./dev.
 
-cmd_demo() {
+# A long prose prompt that fits the default context of 4096 tokens with room for the output.
+demo_prompt() {
+    local prompt=$cache/work/demo-prompt.txt
+    mkdir -p "$cache/work"
+    head -c 7500 "$models/debian-history.txt" >"$prompt"
+    printf '%s' "$prompt"
+}
+
+cli_setup() {
     setup
     build release
     lock_cache
     model_requantized_ensure
     unlock_cache
+    export LYNXKV_MODEL=${LYNXKV_MODEL:-$smollm2_q4_0}
+}
+
+cmd_demo() {
+    cli_setup
     demo
 }
 
 # A real long prompt through two nodes on loopback and an emulated link, then the table of every way to move the same KV.
 demo() {
-    local prompt=$cache/work/demo-prompt.txt
-    mkdir -p "$cache/work"
-    head -c 7000 "$models/debian-history.txt" >"$prompt"
-    say "generating from a prompt of $(wc -w <"$prompt") words"
-    build/lynxkv generate --model "$smollm2_q4_0" --prompt-file "$prompt"
-    say "comparing the ways to move the KV, on a link that needs 40 token times for the INT8 transfer"
-    build/lynxkv bench e2e --model "$smollm2_q4_0" --int8-tpots 40
+    local prompt
+    prompt=$(demo_prompt)
+    say "one answer: $(wc -w <"$prompt") words of prompt, two nodes on this machine, a link of 100 Mbit/s"
+    build/lynxkv generate --prompt-file "$prompt" --link-rate 100mbit --link-delay 5ms
+    say "the same KV moved in every way, over a link on which the INT8 transfer takes 40 token times"
+    build/lynxkv bench e2e --prompt-file "$prompt" --int8-tpots 40 --repeats 1
+}
+
+# A prompt of the user's own takes the place of ours.
+cmd_bench() {
+    local argument own=0
+    for argument in "$@"; do
+        case $argument in
+            -p* | --prompt | --prompt=* | -f* | --prompt-file | --prompt-file=* | -h | --help) own=1 ;;
+        esac
+    done
+    ((own)) || set -- --prompt-file "$models/debian-history.txt" --prompt-tokens 2048 "$@"
+    cli_setup
+    say "running the end-to-end benchmark"
+    exec build/lynxkv bench e2e "$@"
 }
