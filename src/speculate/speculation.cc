@@ -106,7 +106,7 @@ Action Speculation::next(base::Nanos now) const {
     if (residual_ready_) {
         return drafts_.empty() ? decode_action() : verify_action(/*gated=*/false);
     }
-    if (!options_.draft || !anchor_ready_ || !estimate_) {
+    if (!options_.draft || !options_.gated || !anchor_ready_ || !estimate_) {
         return wait_until(std::nullopt);
     }
     const Nanos start = gated_start(cost_, static_cast<std::uint32_t>(drafts_.size()) + 1, *estimate_);

@@ -32,7 +32,8 @@ struct Options {
     std::vector<std::string> stop_strings{};    ///< text is cut before the first match, also across token borders
     std::function<std::string(Token)> piece{};  ///< bytes of a token; needed when stop_strings is not empty
     WindowOptions window{};
-    bool draft = true;             ///< false: wait for the full KV (monolithic baseline)
+    bool draft = true;  ///< false: wait for the full KV (monolithic baseline)
+    bool gated = true;  ///< false: the pass never starts before the residual is there (the caller cannot gate)
     std::uint64_t ratio_seed = 0;  ///< randomness of the ratio rule (from the OS unless a test fixes it)
     CostModel cost{};              ///< what earlier requests on this engine measured: Speculation::cost()
 };
@@ -81,9 +82,8 @@ public:
     void on_anchor_ready(base::Nanos now);
     /// The best lossy tier of every page is in place (or will be, behind a gate that is already open). Implies the anchors.
     void on_residual_ready(base::Nanos now);
-    /// Live estimate of when the last tier's last page, and its first layer, will be there. A caller that cannot gate
-    /// passes last_page for both. An estimate that passed by more than one tpot without on_residual_ready is not trusted:
-    /// nothing is started on it.
+    /// Live estimate of when the last tier's last page, and its first layer, will be there. One that passed by more than one
+    /// tpot without on_residual_ready is not trusted: no gated pass is started on it.
     void on_transfer_estimate(base::Nanos last_page, base::Nanos first_layer);
 
     // --- the loop ---

@@ -80,6 +80,7 @@ Options random_options(base::Rng& rng) {
         o.window.drafts_max = 1 + static_cast<std::uint32_t>(rng.below(20));
     }
     o.draft = rng.below(10) != 0;
+    o.gated = rng.below(4) != 0;
     return o;
 }
 

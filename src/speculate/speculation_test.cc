@@ -215,6 +215,24 @@ TEST(Speculation, GatedPassStartsJustInTime) {
     EXPECT_EQ(s.next(541ms).kind, ActionKind::decode) << "a pass that ended has passed every gate";
 }
 
+TEST(Speculation, NeverGatedWhenTheCallerCannotGate) {
+    Options o = with_window(2);
+    o.cost = known_cost();
+    o.gated = false;
+    Speculation s = make(o);
+    s.on_anchor_ready(0ns);
+    s.on_transfer_estimate(500ms, 100ms);
+    step(s, s.next(0ns), count_up);
+    step(s, s.next(0ns), count_up);
+    for (const Nanos now : {Nanos(0ms), Nanos(440ms), Nanos(500ms), Nanos(510ms)}) {
+        EXPECT_EQ(s.next(now).kind, ActionKind::wait);
+        EXPECT_FALSE(s.next(now).not_before.has_value());
+    }
+    s.on_residual_ready(510ms);
+    EXPECT_EQ(s.next(510ms).kind, ActionKind::verify);
+    EXPECT_FALSE(s.next(510ms).gated);
+}
+
 TEST(Speculation, AStalledTransferIsNotTrusted) {
     Options o = with_window(1);
     o.cost = known_cost();
