@@ -42,11 +42,11 @@ int run(Arguments& a, const Context& context) {
         shaped.rate = std::to_string(static_cast<unsigned long long>(emulation.rate_bits_per_s));
         const std::vector<std::string> more = shaped.arguments();
         arguments.insert(arguments.end(), more.begin(), more.end());
-        lynx::Result<PrefillChild> child = start_prefill_child(arguments);
-        if (!child.ok()) {
-            return child.status();
+        std::optional<PrefillChild> child = start_prefill_child(arguments);
+        if (!child) {
+            return lynx::Status{lynx::ErrorCode::peer_lost, "no prefill node"};
         }
-        prefill.emplace(std::move(child).value());
+        prefill.emplace(std::move(*child));
         return prefill->address;
     };
     a.config.on_progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };

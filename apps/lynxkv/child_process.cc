@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "exit_codes.h"
+
 namespace lynxkv {
 
 using lynx::ErrorCode;
@@ -139,21 +141,24 @@ Result<std::string> ChildProcess::read_line(double timeout_s) {
     }
 }
 
-Result<PrefillChild> start_prefill_child(const std::vector<std::string>& arguments) {
+std::optional<PrefillChild> start_prefill_child(const std::vector<std::string>& arguments) {
     std::vector<std::string> all{"prefill", "--listen", "127.0.0.1:0", "--quiet"};
     all.insert(all.end(), arguments.begin(), arguments.end());
     Result<ChildProcess> child = ChildProcess::start(all, {.capture_stdout = true, .own_group = true});
-    if (!child.ok()) {
-        return child.status();
+    Status failure = child.status();
+    if (child.ok()) {
+        ChildProcess process = std::move(child).value();
+        const Result<std::string> line = process.read_line(kPrefillStartTimeoutS);
+        if (line.ok() && line.value().starts_with(kListening)) {
+            return PrefillChild{std::move(process), line.value().substr(kListening.size())};
+        }
+        if (line.status().code() == ErrorCode::peer_lost) {
+            return std::nullopt;  // it ended, and has said why
+        }
+        failure = line.ok() ? Status{ErrorCode::corrupt, "unexpected first line: " + line.value()} : line.status();
     }
-    ChildProcess process = std::move(child).value();
-    const Result<std::string> line = process.read_line(kPrefillStartTimeoutS);
-    if (!line.ok() || !line.value().starts_with(kListening)) {
-        // Its own message is on stderr already.
-        return line.ok() ? Status{ErrorCode::corrupt, "unexpected first line from the prefill node: " + line.value()}
-                         : line.status().with_context("the prefill node did not start");
-    }
-    return PrefillChild{std::move(process), line.value().substr(kListening.size())};
+    static_cast<void>(exit_code(failure.with_context("the prefill node did not start")));
+    return std::nullopt;
 }
 
 }  // namespace lynxkv

@@ -44,6 +44,7 @@ struct PrefillChild {
     ChildProcess process;
     std::string address;
 };
-[[nodiscard]] lynx::Result<PrefillChild> start_prefill_child(const std::vector<std::string>& arguments);
+/// Absent when it did not come up: the reason stands on stderr then, as its own one line.
+[[nodiscard]] std::optional<PrefillChild> start_prefill_child(const std::vector<std::string>& arguments);
 
 }  // namespace lynxkv

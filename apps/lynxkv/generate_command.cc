@@ -23,11 +23,11 @@ int run(const DecodeOptions& a, const Context& context) {
     const std::vector<std::string> link = a.link.arguments();
     prefill_arguments.insert(prefill_arguments.end(), link.begin(), link.end());
     prefill_arguments.insert(prefill_arguments.end(), {"--sequences", "1"});
-    lynx::Result<PrefillChild> prefill = start_prefill_child(prefill_arguments);
-    if (!prefill.ok()) {
-        return exit_code(prefill.status());
+    const std::optional<PrefillChild> prefill = start_prefill_child(prefill_arguments);
+    if (!prefill) {
+        return kExitFailed;
     }
-    std::vector<std::string> arguments{"decode", "--prefill", prefill.value().address};
+    std::vector<std::string> arguments{"decode", "--prefill", prefill->address};
     // Every option of `generate` is one of `decode`: the decode process gets what was typed.
     arguments.insert(arguments.end(), context.arguments.begin() + 1, context.arguments.end());
     lynx::Result<ChildProcess> decode = ChildProcess::start(arguments, {});

@@ -2,8 +2,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 
 namespace lynxkv {
 
@@ -46,15 +47,10 @@ Result<std::string> PromptOptions::read() const {
         return text;
     }
     std::ifstream in(file, std::ios::binary);
-    std::stringstream content;
-    if (!in || !(content << in.rdbuf())) {
-        // An empty file sets failbit too; it is reported as an empty prompt later.
-        if (in.is_open() && in.rdbuf()->in_avail() <= 0 && in.peek() == std::ifstream::traits_type::eof()) {
-            return std::string();
-        }
-        return Status{ErrorCode::io, "cannot read prompt file " + file + ": " + std::strerror(errno)};
+    if (!in || std::filesystem::is_directory(file)) {
+        return Status{ErrorCode::io, "cannot read prompt file " + file + ": " + std::strerror(in ? EISDIR : errno)};
     }
-    std::string s = content.str();
+    const std::string s(std::istreambuf_iterator<char>(in), {});
     if (s.size() > kPromptFileBytesMax) {
         return Status{ErrorCode::limit_exceeded, "prompt file " + file + ": " + std::to_string(s.size()) +
                                                      " bytes, at most " + std::to_string(kPromptFileBytesMax)};

@@ -9,6 +9,7 @@
 #include "lynx/bench.h"
 #include "node/codec_negotiation.h"
 #include "node/model.h"
+#include "plan/latency_model.h"
 
 namespace lynx {
 
@@ -117,6 +118,7 @@ private:
         {
             LYNX_ASSIGN(const std::unique_ptr<engine::Engine> prefill, node::open_engine(config_.model, false));
             model_name_ = prefill->info().name;
+            layers_ = static_cast<std::uint32_t>(prefill->info().geometry.layers.size());
             LYNX_ASSIGN(std::vector<engine::Token> prompt, tokenize(*prefill));
             LYNX_ASSIGN(kv_, prefill_prompt(*prefill, prompt));
         }
@@ -262,19 +264,38 @@ private:
             row.acceptance = drafted > 0 ? accepted / drafted : 0;
             row.p_full_accept = full / static_cast<double>(runs.size());
         }
-        row.model_tt32t_s = model_tt32t(row, reference, rate);
+        row.model_tt32t_s = model_tt32t_s(row, reference, rate);
     }
 
-    [[nodiscard]] double model_tt32t(const E2eRow&, const CodecReference&, double) const { return 0; }
+    [[nodiscard]] double model_tt32t_s(const E2eRow& row, const CodecReference& reference, double rate) const;
 
     const E2eConfig& config_;
     std::stop_token stop_;
     PromptKv kv_;
     std::string model_name_;
+    std::uint32_t layers_ = 1;
     std::vector<CodecReference> references_;
     base::Nanos tpot_{0};
     std::uint64_t int8_bytes_ = 0;
 };
+
+double E2e::model_tt32t_s(const E2eRow& row, const CodecReference& reference, double rate) const {
+    plan::LatencyInputs in;
+    in.anchor_bytes = static_cast<double>(reference.size.tier_bytes[0]);
+    in.residual_bytes = static_cast<double>(reference.bytes()) - in.anchor_bytes;
+    in.link_bytes_per_s = rate / 8;
+    in.delay_s = 2 * config_.link_delay_s;   // the request travels too
+    in.tpot_s = row.tpot_ms * 1e-3;
+    in.verify_base_s = in.tpot_s;
+    in.verify_row_s = row.verify_ms_per_token * 1e-3;
+    in.acceptance = row.acceptance;
+    in.window.fixed = config_.window;
+    in.tokens_max = config_.tokens;
+    in.draft = reference.drafts;
+    in.layers = layers_;
+    // Token 1 came from the prefill node: the 32nd token that the decode node makes is output token 33.
+    return plan::predict(in).committed_s(33);
+}
 
 }  // namespace
 }  // namespace bench

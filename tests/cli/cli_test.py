@@ -1,0 +1,117 @@
+"""The command line on the fake engine: what it prints, and what it says to bad input."""
+import os
+import unittest
+
+from lynxkv import BINARY, FAKE, Case, main, parse, run
+
+TEXT = "It was the best of times, it was the worst of times, it was the age of wisdom. " * 12
+
+
+class Good(Case):
+    def test_version(self):
+        r = run("--version", "--json")
+        self.assertEqual(r.returncode, 0)
+        v = parse(r.stdout)
+        self.assertEqual(v["name"], "lynxkv")
+        for key in ("version", "commit", "formats", "codecs", "backends", "transports", "engines"):
+            self.assertIn(key, v)
+        self.assertIn("nested44", v["codecs"])
+
+    def test_no_command_shows_help_and_fails(self):
+        r = run()
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("generate", r.stderr)
+
+    def test_generate_runs_two_processes_and_reports(self):
+        r = run("generate", *FAKE, "-p", TEXT, "-n", 40, "--ignore-end", "--link-rate", "20mbit", "--link-delay", "1ms", "--window", 8, "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        report = parse(r.stdout)
+        self.assertEqual(len(report["tokens"]), 40)
+        self.assertEqual(len(report["committed_s"]), 40)
+        self.assertEqual(report["committed_s"], sorted(report["committed_s"]))
+        self.assertEqual(report["drafted"], 8)
+        self.assertEqual(len(report["tiers"]), 2)
+        self.assertGreater(report["verified_s"], report["last_tier_s"])
+        self.assertIn("prefill", r.stderr)
+
+    def test_text_and_timeline(self):
+        r = run("generate", *FAKE, "-p", TEXT, "-n", 16, "--ignore-end", "--window", 4)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertTrue(r.stdout.strip())
+        for word in ("prefill", "anchor", "residual", "draft", "verify", "committed", "mbit/s", "accepted"):
+            self.assertIn(word, r.stderr)
+
+    def test_provisional_shows_drafts(self):
+        r = run("generate", *FAKE, "-p", TEXT, "-n", 40, "--ignore-end", "--window", 16, "--provisional")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("[draft]", r.stdout)
+        self.assertIn("[committed]", r.stdout)
+
+    def test_every_window_and_codec_parameter_gives_the_same_tokens_for_a_seed(self):
+        seen = set()
+        for extra in (["--window", 1], ["--window", 8], ["--window", 64], []):
+            r = run("generate", *FAKE, "-p", TEXT, "-n", 32, "--ignore-end", "--temperature", 0.9, "--seed", 5, "--json", *extra)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            seen.add(tuple(parse(r.stdout)["tokens"]))
+        self.assertEqual(len(seen), 1)
+
+    def test_bench_prints_one_row_per_system(self):
+        r = run("bench", "e2e", *FAKE, "-p", TEXT, "--systems", "f16,int8,nested44,nested44-mono", "--link-rate", "50mbit", "--repeats", 1, "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        rows = parse(r.stdout)["rows"]
+        self.assertEqual([row["codec"] for row in rows], ["f16", "int8", "nested44", "nested44-mono"])
+        for row in rows:
+            self.assertTrue(row["tokens_equal_full"], row["codec"])
+            self.assertEqual(len(row["tokens"]), 65)
+            for key in ("system", "link_mbit", "threads", "bits_anchor", "bits_full", "token1_from_prefill_s", "ttft_provisional_s",
+                        "ttft_committed_s", "tt32t_committed_s", "tt64t_committed_s", "tpot_ms", "verify_ms_per_token",
+                        "verify_exposed_ms", "window", "drafted", "accepted", "acceptance", "p_full_accept",
+                        "kl_anchor_vs_full", "model_tt32t_s"):
+                self.assertIn(key, row)
+
+
+class Bad(Case):
+    def check(self, words, *args, usage=False):
+        r = run(*args, timeout=30)
+        if usage:
+            self.assertEqual(r.returncode, 2, r.stderr)
+        else:
+            self.assert_one_line_error(r.returncode, r.stderr, *words)
+        self.assertEqual(r.stdout, "")
+
+    def test_models(self):
+        self.check(["io", "nothere.gguf"], "prefill", "-m", self.path("nothere.gguf"), "--listen", "127.0.0.1:0")
+        self.check(["corrupt"], "prefill", "-m", self.write("text.gguf", "this is not a model"), "--listen", "127.0.0.1:0")
+        self.check(["fake:SEED"], "prefill", "-m", "fake:abc", "--listen", "127.0.0.1:0")
+
+    def test_prompts(self):
+        self.check(["empty"], "generate", *FAKE, "-f", self.write("empty.txt", ""))
+        self.check(["cannot read"], "generate", *FAKE, "-f", self.path("nothere.txt"))
+        self.check(["cannot read"], "generate", *FAKE, "-f", self.folder)
+        self.check(["do not fit the context"], "generate", *FAKE, "-f", self.write("long.txt", "x" * 5000))
+        self.check([], "generate", *FAKE, usage=True)
+        self.check([], "generate", *FAKE, "-p", "a", "-f", "b", usage=True)
+
+    def test_options(self):
+        for words, extra in ((["nested44"], ["--codec", "zip"]), (["page"], ["--page", "0"]), (["chunk"], ["--chunk", "0"]),
+                             (["alpha"], ["--alpha", "-1"]), (["rate"], ["--link-rate", "fast"]), (["rate"], ["--link-rate", "-5mbit"]),
+                             (["meta"], ["--meta", "f64"]), (["temperature"], ["--temperature", "-1"]), (["top_p"], ["--top-p", "0"]),
+                             (["max tokens"], ["-n", "0"])):
+            with self.subTest(extra=extra):
+                self.check(words, "generate", *FAKE, "-p", TEXT, *extra)
+        self.check([], "generate", *FAKE, "-p", TEXT, "--windows", "3", usage=True)
+        self.check([], "generate", *FAKE, "-p", TEXT, "-n", "many", usage=True)
+
+    def test_addresses(self):
+        self.check(["loopback"], "prefill", *FAKE, "--listen", "0.0.0.0:0")
+        self.check(["loopback"], "prefill", *FAKE, "--listen", "192.0.2.1:0")
+        self.check(["HOST:PORT"], "prefill", *FAKE, "--listen", "7070")
+        self.check(["HOST:PORT"], "decode", *FAKE, "-p", "x", "--prefill", "127.0.0.1:99999")
+        self.check([], "decode", *FAKE, "-p", "x", "--prefill", "127.0.0.1:1")
+
+    def test_binary_is_where_the_readme_says(self):
+        self.assertEqual(os.path.basename(BINARY), "lynxkv")
+
+
+if __name__ == "__main__":
+    main()
