@@ -156,27 +156,27 @@ Result<std::size_t> pump_once(Session& session, Link& link, const base::Clock& c
     return moved;
 }
 
+bool say_goodbye(Session& session, Link& link, const base::Clock& clock) {
+    Interest interest;
+    Lane failed = Lane::high;
+    const Result<std::size_t> written = write_lanes(session, link, clock.now(), interest, failed);
+    // What has arrived is forgotten: unread bytes would turn the close into a reset, which can overtake the goodbye.
+    const bool ended = discard(link, Lane::high) || discard(link, Lane::low);
+    return !written.ok() || ended || (!session.next_lane(clock.now()) && link.held_bytes() == 0);
+}
+
 void finish(Session& session, Link& link, const base::Clock& clock, Nanos deadline) {
-    bool told = false;
-    bool shut = false;
-    // Every pass but the first follows a wait, so the loop is bounded by the deadline.
-    while (true) {
-        Interest interest;
-        Lane failed = Lane::high;
-        if (!told) {
-            const Result<std::size_t> written = write_lanes(session, link, clock.now(), interest, failed);
-            if (!written.ok()) {
-                break;
-            }
-            told = !interest.write_high && !interest.write_low && written.value() < kPumpWriteBytesMax;
+    // Each wait ends at the deadline, and each pass of a loop but the first follows a wait.
+    while (!say_goodbye(session, link, clock) && clock.now() < deadline) {
+        const bool high = session.next_lane(clock.now()) == Lane::high;
+        const bool low = session.next_lane(clock.now()) == Lane::low;
+        if (!link.wait({.write_high = high, .write_low = low}, deadline).ok()) {
+            break;
         }
-        if (told && !shut && link.held_bytes() == 0) {
-            link.shutdown();
-            shut = true;
-        }
-        // Closing a socket with unread bytes resets it, and a reset can overtake the goodbye: read on to the peer's end.
-        if (discard(link, Lane::high) || discard(link, Lane::low) || clock.now() >= deadline ||
-            !link.wait(interest, deadline).ok()) {
+    }
+    link.shutdown();
+    while (!discard(link, Lane::high) && !discard(link, Lane::low) && clock.now() < deadline) {
+        if (!link.wait({}, deadline).ok()) {
             break;
         }
     }

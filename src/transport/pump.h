@@ -25,6 +25,9 @@ inline constexpr Nanos kLinger = std::chrono::milliseconds(250);         ///< wh
 /// session is dead returns its status (never ok again); then call finish().
 [[nodiscard]] Result<std::size_t> pump_once(wire::Session& session, Link& link, const base::Clock& clock, Nanos deadline);
 
+/// One step of finish() that never blocks. True once the goodbye of a dead session has left, or never can.
+[[nodiscard]] bool say_goodbye(wire::Session& session, Link& link, const base::Clock& clock);
+
 /// Says goodbye if the session has one to say, lets it reach the peer, and closes the link. Blocks until `deadline` at most.
 void finish(wire::Session& session, Link& link, const base::Clock& clock, Nanos deadline);
 

@@ -31,8 +31,13 @@ bool SimLoop::turn(End& end) {
         progress = progress || (moved.ok() && moved.value() > 0);
     }
     if (!end.session->status().ok()) {
-        finish(*end.session, *end.link, clock_, clock_.now());
-        end.finished = true;
+        // finish() in steps: to wait here would be to stop the other end.
+        end.linger_until = std::min(end.linger_until, now + kLinger);
+        if (say_goodbye(*end.session, *end.link, clock_) || now >= end.linger_until) {
+            end.link->close();
+            end.finished = true;
+            return true;
+        }
     }
     return progress;
 }
@@ -55,7 +60,7 @@ bool SimLoop::run(const std::function<bool()>& over, Nanos limit) {
         Nanos next = std::min(end, network_.next_arrival());
         for (const End& e : ends_) {
             if (!e.finished) {
-                next = std::min({next, e.session->timeout(), e.app_at});
+                next = std::min({next, e.session->timeout(), e.session->status().ok() ? e.app_at : e.linger_until});
             }
         }
         next = std::max(next, now + Nanos{1});

@@ -41,6 +41,7 @@ private:
         std::unique_ptr<Link> link;
         SimApp app;
         Nanos app_at{0};
+        Nanos linger_until = Nanos::max();
         bool finished = false;
     };
     [[nodiscard]] bool turn(End& end);

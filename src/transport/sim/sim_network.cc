@@ -69,8 +69,11 @@ Result<std::size_t> SimNetwork::write(std::size_t from, Lane lane, base::ByteVie
     if (here.closed || here.shut) {
         return Status{ErrorCode::io, "the link is closed"};
     }
-    if (broken_ || there.closed) {
+    if (broken_ || (there.closed && clock_.now() >= here.ended_at)) {
         return Status{ErrorCode::peer_lost, "the connection broke: simulated"};
+    }
+    if (there.closed) {
+        return bytes.size();  // into the void: this end does not know yet
     }
     Pipe& pipe = there.pipes[static_cast<std::size_t>(lane)];
     const std::size_t n = std::min({bytes.size(), options_.buffer_bytes - std::min(options_.buffer_bytes, pipe.held),
