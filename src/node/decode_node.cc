@@ -94,7 +94,9 @@ public:
             LYNX_TRY(connect());  // the last request lost the peer; it may be back
         }
         LYNX_ASSIGN(const std::unique_ptr<DecodeRequest> live,
-                    DecodeRequest::create({.engine = *engine_,
+                    DecodeRequest::create({.request = ++requests_,
+                                           .generation = 1,
+                                           .engine = *engine_,
                                            .seq = 0,
                                            .clock = clock_,
                                            .codec = *codec,
@@ -175,7 +177,7 @@ private:
     wire::Request wire_request(const GenerateRequest& request, const std::vector<engine::Token>& prompt,
                                const codec::Codec& codec) {
         wire::Request message;
-        message.request = ++requests_;
+        message.request = requests_;
         message.generation = 1;
         message.prompt = prompt;
         message.codec = codec.info().name;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "base/try.h"
@@ -40,6 +41,29 @@ void DecodeRequest::arrived(base::Nanos now) {
     last_arrival_ = now;
     ++arrivals_;
     changed_.notify_all();
+}
+
+void DecodeRequest::on_event(wire::Event event) {
+    const auto concerns = [this](std::uint64_t request, std::uint32_t generation) {
+        return request == setup_.request && generation == setup_.generation;
+    };
+    if (auto* page = std::get_if<wire::PageReceived>(&event)) {
+        if (concerns(page->key.request, page->key.generation)) {
+            on_page(std::move(*page));
+        }
+    } else if (const auto* progress = std::get_if<wire::Progress>(&event)) {
+        if (concerns(progress->request, progress->generation)) {
+            on_progress(*progress);
+        }
+    } else if (const auto* first = std::get_if<wire::FirstToken>(&event)) {
+        if (concerns(first->request, first->generation)) {
+            on_first_token(first->token);
+        }
+    } else if (const auto* abort = std::get_if<wire::Abort>(&event)) {
+        if (concerns(abort->request, abort->generation)) {
+            fail(Status{abort->code, abort->message}.with_context("the prefill node ended the request"));
+        }
+    }
 }
 
 void DecodeRequest::on_progress(const wire::Progress& progress) {

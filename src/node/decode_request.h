@@ -44,6 +44,8 @@ public:
     using WaitForLayer = std::function<Status(DecodeRequest&, std::uint32_t layer)>;
 
     struct Setup {
+        std::uint64_t request = 0;
+        std::uint32_t generation = 0;
         engine::Engine& engine;
         engine::SeqId seq = 0;
         const base::Clock& clock;
@@ -58,10 +60,9 @@ public:
     [[nodiscard]] static Result<std::unique_ptr<DecodeRequest>> create(Setup setup);
 
     // --- receive thread ---
-    void on_progress(const wire::Progress& progress);
-    void on_first_token(engine::Token token);
-    /// Decodes the page. The payload is consumed.
-    void on_page(wire::PageReceived page);
+    /// Takes what concerns this request and generation; decodes pages. Everything else is ignored.
+    void on_event(wire::Event event);
+    /// The request cannot go on. Any thread; the first reason counts.
     void fail(Status status);
 
     // --- inference thread ---
@@ -83,6 +84,9 @@ public:
 
 private:
     explicit DecodeRequest(Setup setup);
+    void on_progress(const wire::Progress& progress);
+    void on_first_token(engine::Token token);
+    void on_page(wire::PageReceived page);
     [[nodiscard]] base::Nanos now() const { return setup_.clock.now(); }
     /// Stall check under the lock.
     [[nodiscard]] Status check_alive(base::Nanos now) const;

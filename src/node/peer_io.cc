@@ -10,15 +10,6 @@
 
 namespace lynx::node {
 
-namespace {
-template <class... Fs>
-struct Overloaded : Fs... {
-    using Fs::operator()...;
-};
-template <class... Fs>
-Overloaded(Fs...) -> Overloaded<Fs...>;
-}  // namespace
-
 PeerIo::PeerIo(std::unique_ptr<transport::Link> link, wire::SessionOptions options, const base::Clock& clock)
     : link_(std::move(link)), clock_(clock), session_(std::move(options), clock.now()) {}
 
@@ -75,45 +66,22 @@ Status PeerIo::round() {
     const base::Nanos deadline = std::min(session_.timeout(), clock_.now() + std::chrono::seconds(1));
     LYNX_ASSIGN([[maybe_unused]] const std::size_t moved, transport::pump_once(session_, *link_, clock_, deadline));
     while (std::optional<wire::Event> event = session_.poll_event()) {
+        if (const auto* page = std::get_if<wire::PageReceived>(&*event)) {
+            session_.release(*page, clock_.now());  // it leaves the session's buffers now
+        }
         deliver(std::move(*event));
     }
     return session_.status();
 }
 
 void PeerIo::deliver(wire::Event event) {
-    const auto is_current = [this](std::uint64_t request, std::uint32_t generation) {
-        return receiver_ != nullptr && request == current_.request && generation == current_.generation;
-    };
-    std::visit(Overloaded{
-                   [&](wire::PeerReady&) {
-                       const std::lock_guard lock(mutex_);
-                       ready_ = true;
-                       changed_.notify_all();
-                   },
-                   [&](wire::Progress& m) {
-                       if (is_current(m.request, m.generation)) {
-                           receiver_->on_progress(m);
-                       }
-                   },
-                   [&](wire::FirstToken& m) {
-                       if (is_current(m.request, m.generation)) {
-                           receiver_->on_first_token(m.token);
-                       }
-                   },
-                   [&](wire::PageReceived& m) {
-                       session_.release(m, clock_.now());
-                       if (is_current(m.key.request, m.key.generation)) {
-                           receiver_->on_page(std::move(m));
-                       }
-                   },
-                   [&](wire::Abort& m) {
-                       if (is_current(m.request, m.generation)) {
-                           receiver_->fail(Status{m.code, m.message}.with_context("the prefill node ended the request"));
-                       }
-                   },
-                   [](auto&) {},
-               },
-               event);
+    if (std::holds_alternative<wire::PeerReady>(event)) {
+        const std::lock_guard lock(mutex_);
+        ready_ = true;
+        changed_.notify_all();
+    } else if (receiver_ != nullptr) {
+        receiver_->on_event(std::move(event));
+    }
 }
 
 bool PeerIo::call(const std::function<void()>& function) {

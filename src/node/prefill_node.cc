@@ -1,6 +1,8 @@
 // The prefill node: one inference thread, one thread per connected decode node, a listener.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -10,9 +12,10 @@
 #include "lynx/node.h"
 #include "node/endpoint.h"
 #include "node/model.h"
-#include "node/prefill_peer.h"
+#include "node/prefill_service.h"
 #include "node/prefill_worker.h"
 #include "node/session_options.h"
+#include "transport/pump.h"
 #include "transport/tcp/tcp.h"
 
 namespace lynx {
@@ -31,13 +34,10 @@ public:
         }
     }
 
-    void start(std::unique_ptr<PrefillPeer> peer, std::function<void(const Status&)> on_end) {
+    void start(std::function<void(const std::stop_token&)> run) {
         auto done = std::make_shared<std::atomic<bool>>(false);
-        entries_.push_back({done, std::jthread([done, peer = std::move(peer), on_end = std::move(on_end)](
-                                                   const std::stop_token& stop) mutable {
-                                const Status status = peer->run(stop);
-                                peer.reset();
-                                on_end(status);
+        entries_.push_back({done, std::jthread([done, run = std::move(run)](const std::stop_token& stop) {
+                                run(stop);
                                 *done = true;
                             })});
     }
@@ -54,6 +54,20 @@ private:
     };
     std::vector<Entry> entries_;
 };
+
+/// Until the peer is gone (its status), or stop is requested (ok, its requests are aborted first). Runs on the peer's own thread.
+Status serve_peer(PrefillService& service, wire::Session& session, transport::Link& link, const base::Clock& clock,
+                  const std::stop_token& stop) {
+    bool busy = false;
+    while (!stop.stop_requested()) {
+        const base::Nanos now = clock.now();
+        const base::Nanos deadline = busy ? now : std::min(session.timeout(), now + std::chrono::seconds(1));
+        LYNX_TRY(transport::pump_once(session, link, clock, deadline).status());
+        LYNX_ASSIGN(busy, service.step(session, clock.now()));
+    }
+    service.abort_all(session, {ErrorCode::cancelled, "the prefill node is stopping"}, clock.now());
+    return {};
+}
 
 }  // namespace
 }  // namespace node
@@ -89,13 +103,18 @@ Status run_prefill_node(const PrefillConfig& config, std::stop_token stop) {
             log("peer refused: " + std::to_string(kPeersMax) + " are connected");
             continue;
         }
-        PrefillPeer::Options options;
-        options.session = session_options(engine->info(), wire::Role::prefill, config.peer_timeout_s);
-        options.session.hello.connection_id = accepted->connection_id;
-        options.log = log;
-        peers.start(std::make_unique<PrefillPeer>(*engine, worker, clock, shape(std::move(accepted->link), config.link, clock),
-                                                  std::move(options)),
-                    [&log](const Status& status) { log("peer left: " + status.to_string()); });
+        wire::SessionOptions options = session_options(engine->info(), wire::Role::prefill, config.peer_timeout_s);
+        options.hello.connection_id = accepted->connection_id;
+        // Shared with notifications of jobs that may outlive the peer.
+        std::shared_ptr<transport::Link> link = shape(std::move(accepted->link), config.link, clock);
+        peers.start([&, link, options](const std::stop_token& peer_stop) {
+            const std::stop_callback wake_link(peer_stop, [link] { link->wake(); });
+            wire::Session session(options, clock.now());
+            PrefillService service(*engine, worker, {.notify = [link] { link->wake(); }, .log = log});
+            const Status status = serve_peer(service, session, *link, clock, peer_stop);
+            transport::finish(session, *link, clock, clock.now() + transport::kLinger);
+            log("peer left: " + status.to_string());
+        });
     }
     return {};
 }

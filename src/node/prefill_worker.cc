@@ -6,7 +6,6 @@
 
 #include "base/rng.h"
 #include "base/try.h"
-#include "speculate/sampling.h"
 
 namespace lynx::node {
 
@@ -16,6 +15,10 @@ double fresh_unit() {
     return base::to_unit((std::uint64_t{source()} << 32) | source());
 }
 }  // namespace
+
+speculate::Sampling sampling_of(const wire::Request& request) {
+    return {request.sampler.temperature, request.sampler.top_k, request.sampler.top_p, request.sampler.seed};
+}
 
 PrefillJob::Snapshot PrefillJob::snapshot() const {
     const std::lock_guard lock(mutex_);
@@ -133,10 +136,7 @@ void PrefillWorker::process(PrefillJob& job, Slot& slot) {
             return;
         }
     }
-    speculate::Sampling sampling{.temperature = request.sampler.temperature,
-                                 .top_k = request.sampler.top_k,
-                                 .top_p = request.sampler.top_p,
-                                 .seed = request.sampler.seed};
+    const speculate::Sampling sampling = sampling_of(request);
     engine::Token first = 0;
     if (sampling.rule() == speculate::Rule::ratio) {
         // Without a seed any fresh randomness will do: the draw only has to follow the distribution.

@@ -17,9 +17,13 @@
 
 #include "engine/engine.h"
 #include "lynx/status.h"
+#include "speculate/sampling.h"
 #include "wire/message.h"
 
 namespace lynx::node {
+
+/// The sampler settings a request carries. Not validated.
+[[nodiscard]] speculate::Sampling sampling_of(const wire::Request& request);
 
 /// One request's prefill. The peer thread makes it and polls snapshot(); the worker fills it.
 class PrefillJob {
