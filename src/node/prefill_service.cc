@@ -51,6 +51,10 @@ Result<bool> PrefillService::step(wire::Session& session, base::Nanos now) {
     return more;
 }
 
+bool PrefillService::prefilling() const {
+    return std::any_of(transfers_.begin(), transfers_.end(), [](const auto& t) { return !t->first_token_sent; });
+}
+
 void PrefillService::abort_all(wire::Session& session, const Status& reason, base::Nanos now) {
     while (!transfers_.empty()) {
         abort(session, *transfers_.back(), reason, now);

@@ -36,6 +36,9 @@ public:
     /// Ends every request with that reason.
     void abort_all(wire::Session& session, const Status& reason, base::Nanos now);
 
+    /// True while a request waits for its prefill.
+    [[nodiscard]] bool prefilling() const;
+
 private:
     struct Transfer {
         std::shared_ptr<PrefillJob> job;
