@@ -83,16 +83,16 @@ std::size_t PageCodec::encoded_bytes_max(std::uint32_t tokens, std::uint32_t cha
     return kHeaderBytes + all_core + exact_bytes(h);
 }
 
-Status PageCodec::encode(kv::ConstView page, PagePosition position, std::span<base::Bytes> out) const {
+Result<PayloadHeader> PageCodec::plan(kv::ConstView page, PagePosition position, std::size_t outputs) const {
     if (page.data == nullptr || page.tokens == 0 || page.tokens > params_.page_tokens || page.channels == 0 ||
         page.channels > kv::kChannelsMax) {
-        return {ErrorCode::invalid_argument,
-                std::string("encode: page shape: expected [1..") + std::to_string(params_.page_tokens) + ", 1.." +
-                    std::to_string(kv::kChannelsMax) + "], actual " + shape_text(page.tokens, page.channels)};
+        return Status{ErrorCode::invalid_argument,
+                      std::string("encode: page shape: expected [1..") + std::to_string(params_.page_tokens) + ", 1.." +
+                          std::to_string(kv::kChannelsMax) + "], actual " + shape_text(page.tokens, page.channels)};
     }
-    if (out.size() != info_.tiers) {
-        return {ErrorCode::invalid_argument,
-                "encode: outputs: expected " + std::to_string(info_.tiers) + ", actual " + std::to_string(out.size())};
+    if (outputs != info_.tiers) {
+        return Status{ErrorCode::invalid_argument, "encode: outputs: expected " + std::to_string(info_.tiers) +
+                                                       ", actual " + std::to_string(outputs)};
     }
     PayloadHeader h{.codec = coder_->id(),
                     .tiers = info_.tiers,
@@ -106,17 +106,22 @@ Status PageCodec::encode(kv::ConstView page, PagePosition position, std::span<ba
     }
     for (std::uint8_t t = 0; t < info_.tiers; ++t) {
         if (const std::size_t bytes = kHeaderBytes + body_bytes(h, t); bytes > kPayloadBytesMax) {
-            return {ErrorCode::invalid_argument,
-                    "encode: page " + shape_text(page.tokens, page.channels) + ": payload bytes: expected at most " +
-                        std::to_string(kPayloadBytesMax) + ", actual " + std::to_string(bytes)};
+            return Status{ErrorCode::invalid_argument, "encode: page " + shape_text(page.tokens, page.channels) +
+                                                           ": payload bytes: expected at most " +
+                                                           std::to_string(kPayloadBytesMax) + ", actual " +
+                                                           std::to_string(bytes)};
         }
     }
     if (const auto bad = find_non_finite(page)) {
-        return {ErrorCode::invalid_argument, "encode: element at token " +
-                                                 std::to_string(std::uint64_t{position.first_token} + bad->token) +
-                                                 ", channel " + std::to_string(bad->channel) + " is NaN or infinite"};
+        return Status{ErrorCode::invalid_argument,
+                      "encode: element at token " + std::to_string(std::uint64_t{position.first_token} + bad->token) +
+                          ", channel " + std::to_string(bad->channel) + " is NaN or infinite"};
     }
+    return h;
+}
 
+Status PageCodec::encode(kv::ConstView page, PagePosition position, std::span<base::Bytes> out) const {
+    LYNX_ASSIGN(PayloadHeader h, plan(page, position, out.size()));
     const CoreShape core = core_shape(h);
     Bodies<std::span<std::byte>> bodies;
     std::span<std::byte> rest;

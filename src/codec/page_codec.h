@@ -31,6 +31,9 @@ private:
     struct OpenedPage;
 
     [[nodiscard]] std::size_t body_bytes(const PayloadHeader& h, std::uint8_t tier) const noexcept;
+    /// Checks encode's arguments and the page's elements; the header that all tiers will share.
+    [[nodiscard]] Result<PayloadHeader> plan(kv::ConstView page, PagePosition position, std::size_t outputs) const;
+    /// Parses the payloads, checks that they belong together, and finds the coders' bodies in them.
     [[nodiscard]] Result<OpenedPage> open(std::span<const base::ByteView> payloads) const;
 
     CodecInfo info_;
