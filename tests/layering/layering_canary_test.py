@@ -11,6 +11,7 @@ import check_words  # noqa: E402
 
 SKELETON = {f"src/{module}/{module}.h": "#pragma once\n" for module in check_includes.BELOW} | {
     "include/lynx/api.h": "#pragma once\n#include <string>\n",
+    "include/lynx/codec.h": "#pragma once\n",
     "src/engine/llama/model.cc": "#include <llama.h>\n",
     "src/node/all.cc": '#include "codec/codec.h"\n#include "wire/wire.h"\n#include "lynx/api.h"\n#include <vector>\n',
     "src/serve/all_down.cc": '#include "node/node.h"\n#include "base/base.h"\n',
@@ -75,6 +76,8 @@ class Includes(unittest.TestCase):
     def test_name_used_twice(self):
         problems = problems_with(check_includes, {"tests/sim/codec.h": "#pragma once\n"})
         self.assertEqual(problems, ["tests/sim/codec.h:1: the name is taken by src/codec/codec.h"])
+        problems = problems_with(check_includes, {"include/lynx/main.cc": "", "include/lynx/options.h": ""})
+        self.assertEqual(len(problems), 2, problems)
 
 
 class Words(unittest.TestCase):
