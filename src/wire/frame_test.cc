@@ -95,6 +95,17 @@ TEST(Frame, LayoutIsTheDocumentedOne) {
     }
 }
 
+TEST(Frame, BodyMaximaAreTheDocumentedOnes) {
+    const std::pair<FrameType, std::size_t> maxima[] = {
+        {FrameType::hello, 30757},     {FrameType::goodbye, 4101},    {FrameType::heartbeat, 0},
+        {FrameType::credit, 9},        {FrameType::progress, 9},      {FrameType::request, (16U << 20) + 8320},
+        {FrameType::first_token, 4},   {FrameType::page, 1U << 30},   {FrameType::abort, 4101},
+        {FrameType::abort_done, 0},    {FrameType::done, 0}};
+    for (const auto& [type, bytes] : maxima) {
+        EXPECT_EQ(body_bytes_max(type), bytes) << to_string(type);
+    }
+}
+
 TEST(Frame, EveryFlippedHeaderBitIsFound) {
     const base::Bytes frame = encode_frame(full_request(), Lane::high);
     for (std::size_t bit = 0; bit < kHeaderBytes * 8; ++bit) {
