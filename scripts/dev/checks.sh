@@ -1,6 +1,10 @@
 # Formatting, clang-tidy, layering, sanitizers, fuzzing, golden files, GPU check. Sourced by ./dev.
 
-our_sources() { find src include apps tests fuzz bench python -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' 2>/dev/null | LC_ALL=C sort; }
+our_sources() {
+    local folder folders=()
+    for folder in src include apps tests fuzz bench python; do [[ -d $folder ]] && folders+=("$folder"); done
+    find "${folders[@]}" \( -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) | LC_ALL=C sort
+}
 
 cmd_format() {
     packages_ensure
