@@ -5,6 +5,7 @@
 
 #include "base/try.h"
 #include "codec/container.h"
+#include "codec/options.h"
 #include "codec/io/files.h"
 #include "codec/io/npy.h"
 #include "codec/io/npz.h"
@@ -15,38 +16,11 @@
 namespace lynx {
 namespace {
 
-constexpr std::array<std::string_view, 3> kMetaNames{"f32", "f16", "q8"};
 constexpr std::array<std::string_view, 3> kDTypeNames{"f16", "bf16", "f32"};
-
-Result<codec::CodecParams> to_params(const CodecOptions& o) {
-    codec::CodecParams p;
-    p.alpha = static_cast<float>(o.alpha);
-    // Values that do not fit become the largest one, which the range check then refuses.
-    const auto narrow = [](std::uint32_t x) {
-        return static_cast<std::uint16_t>(std::min<std::uint32_t>(x, std::numeric_limits<std::uint16_t>::max()));
-    };
-    p.chunk_tokens = narrow(o.chunk_tokens);
-    p.page_tokens = narrow(o.page_tokens);
-    p.sinks = narrow(o.sinks);
-    p.recent = narrow(o.recent);
-    for (std::size_t i = 0; i < kMetaNames.size(); ++i) {
-        if (o.meta == kMetaNames[i]) {
-            p.meta = static_cast<codec::MetaFormat>(i);
-            return p;
-        }
-    }
-    return Status{ErrorCode::invalid_argument, "meta: expected f32, f16 or q8, actual \"" + o.meta + "\""};
-}
 
 CodecFileReport make_report(const codec::FileHeader& h, std::span<const base::ByteView> payloads, std::size_t bytes) {
     CodecFileReport r;
-    r.options = {.codec = h.codec,
-                 .alpha = static_cast<double>(h.params.alpha),
-                 .chunk_tokens = h.params.chunk_tokens,
-                 .page_tokens = h.params.page_tokens,
-                 .meta = std::string(kMetaNames[static_cast<std::size_t>(h.params.meta)]),
-                 .sinks = h.params.sinks,
-                 .recent = h.params.recent};
+    r.options = codec::to_options(h.codec, h.params);
     r.dtype = kDTypeNames[static_cast<std::size_t>(h.dtype)];
     r.tokens = h.tokens;
     r.channels = h.channels;
@@ -75,7 +49,7 @@ std::vector<CodecDescription> available_codecs() {
 }
 
 std::string to_json(const CodecFileReport& r) {
-    const nlohmann::ordered_json j{{"codec", r.options.codec},
+    const nlohmann::ordered_json j{{"codec", r.options.name},
                                    {"dtype", r.dtype},
                                    {"tokens", r.tokens},
                                    {"channels", r.channels},
@@ -95,15 +69,15 @@ std::string to_json(const CodecFileReport& r) {
 
 Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::string& out_lynx,
                                         const CodecOptions& options) {
-    LYNX_ASSIGN(const codec::CodecParams params, to_params(options));
-    LYNX_ASSIGN(const auto coder, codec::make_codec(options.codec, params));
+    LYNX_ASSIGN(const codec::CodecParams params, codec::to_params(options));
+    LYNX_ASSIGN(const auto coder, codec::make_codec(options.name, params));
     LYNX_ASSIGN(const base::Bytes bytes, codec::read_file(in_npy));
     Result<codec::NpyMatrix> parsed = codec::parse_npy_matrix(bytes);
     if (!parsed.ok()) {
         return parsed.status().with_context(in_npy);
     }
     const codec::NpyMatrix& matrix = parsed.value();
-    const codec::FileHeader header{options.codec, coder->info().tiers, matrix.dtype,
+    const codec::FileHeader header{options.name, coder->info().tiers, matrix.dtype,
                                    matrix.tokens, matrix.channels,     params};
     const kv::Paging paging = header.paging();
     std::vector<base::Bytes> payloads(std::size_t{header.tiers} * paging.pages());

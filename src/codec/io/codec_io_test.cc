@@ -112,7 +112,7 @@ TEST_P(Golden, MetadataLevelsSymbolsAndValuesEqualTheOracle) {
     const GoldenCase& g = GetParam();
     const std::string oracle = (kGolden / ("alg1_" + g.name + ".npz")).string();
     const std::string page = (kGolden / ("page_" + g.name.substr(0, 1) + "_layer12.npy")).string();
-    CodecOptions options{.codec = "alg1", .alpha = g.alpha, .chunk_tokens = g.chunk};
+    CodecOptions options{.name = "alg1", .alpha = g.alpha, .chunk_tokens = g.chunk};
     ASSERT_TRUE(encode_npy_file(page, scratch_.file("a.lynx"), options).ok());
     const auto report = inspect_lynx_file(scratch_.file("a.lynx"), scratch_.file("a.npz"));
     ASSERT_TRUE(report.ok()) << report.status().to_string();
@@ -189,7 +189,7 @@ TEST(Quality, NmseOnRealPagesStaysWhereItWasMeasured) {
           QualityCase{"int8", "k", 9.2e-5, 9.2e-5}, QualityCase{"int8", "v", 4.2e-5, 4.2e-5},
           QualityCase{"int4", "k", 3.0e-2, 3.0e-2}, QualityCase{"int4", "v", 1.4e-2, 1.4e-2}}) {
         const std::string page = (kGolden / ("page_" + q.page + "_layer12.npy")).string();
-        const CodecOptions options{.codec = q.codec, .sinks = 0, .recent = 0};
+        const CodecOptions options{.name = q.codec, .sinks = 0, .recent = 0};
         ASSERT_TRUE(encode_npy_file(page, scratch.file("q.lynx"), options).ok());
         for (const auto& [tier, bound] : {std::pair{"anchor", q.anchor_max}, std::pair{"full", q.full_max}}) {
             ASSERT_TRUE(decode_lynx_file(scratch.file("q.lynx"), scratch.file("q.npy"), tier).ok());
@@ -203,7 +203,7 @@ TEST(Quality, NmseOnRealPagesStaysWhereItWasMeasured) {
 TEST(Symbols, ArraysHaveTheDocumentedShapesAndOnlyWhatTheCodecHas) {
     const Scratch scratch;
     const std::string page = (kGolden / "page_k_layer12.npy").string();
-    const CodecOptions options{.codec = "lynx44", .chunk_tokens = 30, .page_tokens = 100, .meta = "q8"};
+    const CodecOptions options{.name = "lynx44", .chunk_tokens = 30, .page_tokens = 100, .meta = "q8"};
     ASSERT_TRUE(encode_npy_file(page, scratch.file("s.lynx"), options).ok());
     ASSERT_TRUE(inspect_lynx_file(scratch.file("s.lynx"), scratch.file("s.npz")).ok());
     EXPECT_EQ(read_npz<std::int16_t>(scratch.file("s.npz"), "level").size(), 3U * 192 * 100);
@@ -355,7 +355,7 @@ TEST(Files, BadCallsSayWhy) {
     const auto encode = [&](CodecOptions o) {
         return encode_npy_file(page, scratch.file("x.lynx"), o).status().code();
     };
-    EXPECT_EQ(encode({.codec = "zip"}), ErrorCode::invalid_argument);
+    EXPECT_EQ(encode({.name = "zip"}), ErrorCode::invalid_argument);
     EXPECT_EQ(encode({.alpha = -1}), ErrorCode::invalid_argument);
     EXPECT_EQ(encode({.chunk_tokens = 70000}), ErrorCode::invalid_argument);
     EXPECT_EQ(encode({.page_tokens = 0}), ErrorCode::invalid_argument);

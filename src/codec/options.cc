@@ -1,0 +1,45 @@
+#include "codec/options.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string_view>
+
+namespace lynx::codec {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kMetaNames{"f32", "f16", "q8"};   // by MetaFormat
+
+std::uint16_t narrow(std::uint32_t x) {
+    return static_cast<std::uint16_t>(std::min<std::uint32_t>(x, std::numeric_limits<std::uint16_t>::max()));
+}
+
+}  // namespace
+
+Result<CodecParams> to_params(const CodecOptions& options) {
+    CodecParams p;
+    p.alpha = static_cast<float>(options.alpha);
+    p.chunk_tokens = narrow(options.chunk_tokens);
+    p.page_tokens = narrow(options.page_tokens);
+    p.sinks = narrow(options.sinks);
+    p.recent = narrow(options.recent);
+    const auto* meta = std::find(kMetaNames.begin(), kMetaNames.end(), options.meta);
+    if (meta == kMetaNames.end()) {
+        return Status{ErrorCode::invalid_argument, "meta: expected f32, f16 or q8, actual \"" + options.meta + "\""};
+    }
+    p.meta = static_cast<MetaFormat>(meta - kMetaNames.begin());
+    return p;
+}
+
+CodecOptions to_options(const std::string& name, const CodecParams& params) {
+    return {.name = name,
+            .alpha = static_cast<double>(params.alpha),
+            .chunk_tokens = params.chunk_tokens,
+            .page_tokens = params.page_tokens,
+            .meta = std::string(kMetaNames[static_cast<std::size_t>(params.meta)]),
+            .sinks = params.sinks,
+            .recent = params.recent};
+}
+
+}  // namespace lynx::codec
