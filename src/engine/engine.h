@@ -49,10 +49,10 @@ struct ModelInfo {
     Fingerprint fingerprint{};
     kv::Geometry geometry;
     std::uint32_t vocabulary = 0;
-    std::uint32_t context_tokens = 0;   ///< per sequence, as configured
-    std::uint32_t sequences = 0;        ///< parallel sequences, as configured
-    std::uint32_t batch_tokens_max = 0; ///< rows a step may carry
-    std::vector<Token> end_tokens;      ///< any of them ends a generation
+    std::uint32_t context_tokens = 0;    ///< per sequence, as configured
+    std::uint32_t sequences = 0;         ///< parallel sequences, as configured
+    std::uint32_t batch_tokens_max = 0;  ///< rows a step may carry
+    std::vector<Token> end_tokens;       ///< any of them ends a generation
 };
 
 class Engine {
@@ -99,7 +99,7 @@ struct LlamaOptions {
     /// Keep 1 when anything else wants the CPU: two threads spin for each other at every one of some thousand
     /// barriers a step, and when the system runs one of them late, a step takes ten times as long.
     std::uint32_t threads = 1;
-    std::uint32_t batch_tokens = 256;     ///< rows per step; also the prefill chunk
+    std::uint32_t batch_tokens = 256;  ///< rows per step; also the prefill chunk
     /// Exact: logits of a row do not depend on what shares its batch (no flash attention); decode nodes need it.
     /// Otherwise flash attention is used: faster, good for prefill.
     bool exact = true;
@@ -124,7 +124,7 @@ struct FakeOptions {
     std::uint32_t context_tokens = 2048;
     std::uint32_t sequences = 4;
     std::uint32_t batch_tokens = 512;
-    std::uint64_t seed = 1;               ///< of the weights
+    std::uint64_t seed = 1;  ///< of the weights
 };
 
 /// A tiny deterministic attention model on real f16 KV memory (V stored transposed, as llama's is in exact mode): its
