@@ -213,6 +213,8 @@ TEST(Speculation, GatedPassStartsJustInTime) {
     step(s, s.next(540ms), count_up);
     EXPECT_EQ(s.committed().size(), 4U);
     EXPECT_EQ(s.next(541ms).kind, ActionKind::decode) << "a pass that ended has passed every gate";
+    step(s, s.next(541ms), count_up);
+    EXPECT_EQ(s.committed().size(), 5U);
 }
 
 TEST(Speculation, NeverGatedWhenTheCallerCannotGate) {
