@@ -127,8 +127,8 @@ TEST(Half, BfloatIsTheUpperHalfOfFloatRoundedToEven) {
 }
 
 TEST(Half, AgreesWithTheProcessor) {
-    if (!__builtin_cpu_supports("f16c")) {
-        GTEST_SKIP() << "this processor has no F16C";
+    if (!__builtin_cpu_supports("avx2")) {
+        GTEST_SKIP() << "no AVX2, so F16C is not certain";
     }
     for (std::uint32_t i = 0; i < kAllHalves; ++i) {
         const auto h = static_cast<std::uint16_t>(i);
