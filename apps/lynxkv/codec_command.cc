@@ -6,6 +6,7 @@
 
 #include "exit_codes.h"
 #include "lynx/codec.h"
+#include "options.h"
 
 namespace lynxkv {
 namespace {
@@ -25,7 +26,7 @@ void print_report(const std::string& path, const lynx::CodecFileReport& r, bool 
         return;
     }
     std::printf("%s: %s, %s [%u, %u], %u pages of %u tokens, chunks of %u, %llu bytes\n", path.c_str(),
-                r.options.codec.c_str(), r.dtype.c_str(), r.tokens, r.channels, r.pages, r.options.page_tokens,
+                r.options.name.c_str(), r.dtype.c_str(), r.tokens, r.channels, r.pages, r.options.page_tokens,
                 r.options.chunk_tokens, static_cast<unsigned long long>(r.file_bytes));
     if (r.tier_bits.size() > 1) {
         std::printf("bits per element: anchor %.4f, full %.4f\n", r.tier_bits.front(), r.tier_bits.back());
@@ -41,26 +42,11 @@ int run_report(const std::string& path, const lynx::Result<lynx::CodecFileReport
     return exit_code(report.status());
 }
 
-std::string codec_names() {
-    std::string names;
-    for (const lynx::CodecDescription& c : lynx::available_codecs()) {
-        names += (names.empty() ? "" : ", ") + c.name;
-    }
-    return names;
-}
-
 void add_encode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code) {
     CLI::App* c = parent.add_subcommand("encode", "encode an .npy matrix [tokens, channels] of float16 or float32");
-    lynx::CodecOptions& o = a->options;
     c->add_option("IN", a->in, ".npy file to read")->required();
     c->add_option("OUT", a->out, ".lynx file to write")->required();
-    c->add_option("--codec", o.codec, "one of " + codec_names())->capture_default_str();
-    c->add_option("--alpha", o.alpha, "alpha-law curvature (alg1, lynx44)")->capture_default_str();
-    c->add_option("--chunk", o.chunk_tokens, "tokens per chunk")->capture_default_str();
-    c->add_option("--page", o.page_tokens, "tokens per page")->capture_default_str();
-    c->add_option("--meta", o.meta, "metadata of alg1 and lynx44: f32, f16 or q8")->capture_default_str();
-    c->add_option("--sinks", o.sinks, "first tokens kept exact in the anchor (nested44)")->capture_default_str();
-    c->add_option("--recent", o.recent, "newest tokens kept exact in the anchor (nested44)")->capture_default_str();
+    add_codec_options(*c, a->options);
     c->add_flag("--json", a->json, "print the report as JSON");
     c->callback([a, &code] { code = run_report(a->out, lynx::encode_npy_file(a->in, a->out, a->options), a->json); });
 }

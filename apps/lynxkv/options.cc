@@ -72,8 +72,16 @@ void add_link_options(CLI::App& app, LinkOptions& link) {
     app.add_option("--link-delay", link.delay, "emulate this one-way delay at the sender: 5ms");
 }
 
-void add_codec_options(CLI::App& app, lynx::CodecConfig& codec) {
-    app.add_option("--codec", codec.name, "KV codec; `lynxkv codec list` names all")->capture_default_str();
+std::string codec_names() {
+    std::string names;
+    for (const lynx::CodecDescription& c : lynx::available_codecs()) {
+        names += (names.empty() ? "" : ", ") + c.name;
+    }
+    return names;
+}
+
+void add_codec_options(CLI::App& app, lynx::CodecOptions& codec) {
+    app.add_option("--codec", codec.name, "one of " + codec_names())->capture_default_str();
     app.add_option("--alpha", codec.alpha, "curvature of the alpha-law (alg1, lynx44)")->capture_default_str();
     app.add_option("--chunk", codec.chunk_tokens, "tokens per chunk")->capture_default_str();
     app.add_option("--page", codec.page_tokens, "tokens per page")->capture_default_str();

@@ -31,10 +31,12 @@ inline constexpr std::size_t kPromptFileBytesMax = std::size_t{64} << 20;
 
 void add_model_options(CLI::App& app, lynx::ModelConfig& model);
 void add_link_options(CLI::App& app, LinkOptions& link);
-void add_codec_options(CLI::App& app, lynx::CodecConfig& codec);
+void add_codec_options(CLI::App& app, lynx::CodecOptions& codec);
 void add_prompt_options(CLI::App& app, PromptOptions& prompt);
 void add_sampling_options(CLI::App& app, lynx::GenerateRequest& request);
 
+/// Every codec's name, comma-separated.
+[[nodiscard]] std::string codec_names();
 /// The model's options as arguments for a child process.
 [[nodiscard]] std::vector<std::string> model_arguments(const lynx::ModelConfig& model);
 

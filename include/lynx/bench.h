@@ -18,7 +18,7 @@ struct E2eConfig {
     std::string prompt;
     std::uint32_t prompt_tokens_max = 0;    ///< cut the prompt to this many tokens; 0: as it is
     std::vector<std::string> systems;       ///< codec names; a progressive codec drafts, "<codec>-mono" and monolithic ones wait
-    CodecConfig codec;                      ///< parameters for all of them; its name is ignored
+    CodecOptions codec;                     ///< parameters for all of them; its name is ignored
     std::optional<double> link_rate_bits_per_s;
     double int8_tpots = 40;                 ///< without a rate: the rate at which the INT8 transfer takes this many TPOT
     double link_delay_s = 0;

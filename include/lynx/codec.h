@@ -22,7 +22,7 @@ struct CodecDescription {
 
 /// Parameters of an encoding; a codec ignores what it has no use for.
 struct CodecOptions {
-    std::string codec = "nested44";
+    std::string name = "nested44";    ///< one of available_codecs()
     double alpha = 255;               ///< alpha-law curvature, 2^-10..2^20 (alg1, lynx44)
     std::uint32_t chunk_tokens = 32;  ///< 1..1024
     std::uint32_t page_tokens = 256;  ///< 1..4096

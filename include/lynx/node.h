@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lynx/codec.h"
 #include "lynx/status.h"
 
 namespace lynx {
@@ -59,17 +60,6 @@ struct DecodeConfig {
     double stall_timeout_s = 30;           ///< a request without any progress for this long fails with timeout
 };
 
-/// Parameters of a KV codec; fields a codec does not have are ignored (docs/format/FORMAT.md).
-struct CodecConfig {
-    std::string name = "nested44";
-    float alpha = 255;
-    std::uint16_t chunk_tokens = 32;
-    std::uint16_t page_tokens = 256;
-    std::string meta = "f32";              ///< f32 | f16 | q8
-    std::uint16_t sinks = 4;
-    std::uint16_t recent = 16;
-};
-
 struct GenerateRequest {
     std::string prompt;                    ///< text; ignored when prompt_tokens is not empty
     std::vector<std::int32_t> prompt_tokens;
@@ -81,7 +71,7 @@ struct GenerateRequest {
     std::optional<std::uint64_t> seed;     ///< with temperature > 0: coupled sampling, reproducible
     std::vector<std::string> stop_strings;
     bool ignore_end = false;               ///< go on after an end token (benchmarks)
-    CodecConfig codec;
+    CodecOptions codec;
     bool draft = true;                     ///< false: wait for the last tier, then decode
     std::optional<std::uint32_t> window;   ///< exactly this many drafts; absent: adaptive
 };

@@ -6,8 +6,8 @@
 
 #include "base/try.h"
 #include "bench/reference.h"
+#include "codec/options.h"
 #include "lynx/bench.h"
-#include "node/codec_negotiation.h"
 #include "node/model.h"
 #include "plan/latency_model.h"
 
@@ -106,7 +106,7 @@ private:
     }
 
     Result<std::unique_ptr<codec::Codec>> make_codec(const std::string& name) const {
-        LYNX_ASSIGN(const codec::CodecParams params, node::to_params(config_.codec));
+        LYNX_ASSIGN(const codec::CodecParams params, codec::to_params(config_.codec));
         return codec::make_codec(name, params);
     }
 

@@ -32,23 +32,4 @@ Result<codec::CodecParams> parse_params(base::ByteView bytes) {
     return params;  // make_codec checks the ranges
 }
 
-Result<codec::CodecParams> to_params(const CodecConfig& config) {
-    codec::CodecParams params;
-    params.alpha = config.alpha;
-    params.chunk_tokens = config.chunk_tokens;
-    params.page_tokens = config.page_tokens;
-    params.sinks = config.sinks;
-    params.recent = config.recent;
-    if (config.meta == "f32") {
-        params.meta = codec::MetaFormat::f32;
-    } else if (config.meta == "f16") {
-        params.meta = codec::MetaFormat::f16;
-    } else if (config.meta == "q8") {
-        params.meta = codec::MetaFormat::q8;
-    } else {
-        return Status{ErrorCode::invalid_argument, "codec metadata format: expected f32, f16 or q8, actual " + config.meta};
-    }
-    return params;
-}
-
 }  // namespace lynx::node

@@ -3,7 +3,6 @@
 
 #include "base/bytes.h"
 #include "codec/codec.h"
-#include "lynx/node.h"
 #include "lynx/status.h"
 
 namespace lynx::node {
@@ -11,8 +10,5 @@ namespace lynx::node {
 /// f32 alpha, u16 chunk, u16 page, u8 meta, u16 sinks, u16 recent: 13 bytes.
 [[nodiscard]] base::Bytes serialize_params(const codec::CodecParams& params);
 [[nodiscard]] Result<codec::CodecParams> parse_params(base::ByteView bytes);
-
-/// invalid_argument for an unknown metadata format.
-[[nodiscard]] Result<codec::CodecParams> to_params(const CodecConfig& config);
 
 }  // namespace lynx::node

@@ -7,6 +7,7 @@
 #include "base/try.h"
 #include "engine/engine.h"
 #include "lynx/node.h"
+#include "codec/options.h"
 #include "node/codec_negotiation.h"
 #include "node/decode_request.h"
 #include "node/endpoint.h"
@@ -85,7 +86,7 @@ public:
     Result<GenerateReport> generate(const GenerateRequest& request, const GenerateEvents& events,
                                     std::stop_token stop) override {
         LYNX_ASSIGN(const std::vector<engine::Token> prompt, tokens_of(request));
-        LYNX_ASSIGN(const codec::CodecParams params, to_params(request.codec));
+        LYNX_ASSIGN(const codec::CodecParams params, codec::to_params(request.codec));
         LYNX_ASSIGN(const std::unique_ptr<codec::Codec> codec, codec::make_codec(request.codec.name, params));
         const kv::Paging paging{static_cast<std::uint32_t>(prompt.size()), params.page_tokens};
         LYNX_ASSIGN(speculate::Options speculation, speculation_options(request));

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bench/reference.h"
+#include "codec/options.h"
 #include "lynx/node.h"
-#include "node/codec_negotiation.h"
 #include "node/model.h"
 
 namespace lynx::testing {
@@ -73,8 +73,8 @@ public:
         exact_ = node::open_engine(model, true).value();
         reference_ = std::make_unique<bench::Reference>(*exact_, kv_);
     }
-    std::vector<engine::Token> tokens(const CodecConfig& codec, const speculate::Sampling& sampling, std::uint32_t count) {
-        const auto made = codec::make_codec(codec.name, node::to_params(codec).value());
+    std::vector<engine::Token> tokens(const CodecOptions& codec, const speculate::Sampling& sampling, std::uint32_t count) {
+        const auto made = codec::make_codec(codec.name, codec::to_params(codec).value());
         EXPECT_TRUE(made.ok()) << made.status().to_string();
         const auto loaded = reference_->load(*made.value(), made.value()->info().tiers - 1);
         EXPECT_TRUE(loaded.ok()) << loaded.status().to_string();

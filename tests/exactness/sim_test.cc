@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/rng.h"
+#include "node/codec_negotiation.h"
 #include "node/decode_request.h"
 #include "node/prefill_service.h"
 #include "nodes_fixture.h"
@@ -97,12 +98,12 @@ class SimNodes {
 public:
     SimNodes() : prefill_(node::open_engine(fake_model(), false).value()), decode_(node::open_engine(fake_model(), true).value()) {}
 
-    Outcome run(const std::vector<engine::Token>& prompt, const CodecConfig& codec_config, const speculate::Sampling& sampling,
+    Outcome run(const std::vector<engine::Token>& prompt, const CodecOptions& codec_config, const speculate::Sampling& sampling,
                 std::optional<std::uint32_t> window, const transport::SimOptions& network_options, base::Nanos step_time) {
         base::VirtualClock clock;
         transport::SimNetwork network(clock, network_options);
         transport::SimLoop loop(clock, network);
-        const auto codec = codec::make_codec(codec_config.name, node::to_params(codec_config).value()).value();
+        const auto codec = codec::make_codec(codec_config.name, codec::to_params(codec_config).value()).value();
         wire::Request message;
         message.request = 1;
         message.generation = 1;
@@ -186,7 +187,7 @@ TEST(Sim, AnySeedGivesTheReferenceRunsTokensOrAnError) {
         for (engine::Token& t : prompt) {
             t = static_cast<engine::Token>(rng.below(60));
         }
-        CodecConfig codec;
+        CodecOptions codec;
         codec.name = codecs[rng.below(codecs.size())];
         codec.page_tokens = 32;
         codec.chunk_tokens = 16;
