@@ -1,5 +1,6 @@
-// Frame headers and control bodies from any bytes: no crash, no over-read, and what decodes re-encodes to the same bytes.
-// Input: a whole frame. Checksums are repaired first, so that the fuzzer gets past them; byte 0's top bit leaves them as they are.
+// Frame headers and control bodies from any bytes: no crash, no over-read, and what decodes re-encodes to the same
+// bytes. Input: a whole frame. Checksums are repaired first, so that the fuzzer gets past them; byte 0's top bit leaves
+// them as they are.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,7 +17,9 @@ namespace wire = lynx::wire;
 
 void repair(Bytes& frame) {
     const ByteView body = ByteView(frame).subspan(wire::kHeaderBytes);
-    const auto put = [&frame](std::size_t at, std::uint32_t value) { std::memcpy(frame.data() + at, &value, sizeof value); };
+    const auto put = [&frame](std::size_t at, std::uint32_t value) {
+        std::memcpy(frame.data() + at, &value, sizeof value);
+    };
     if (static_cast<std::uint8_t>(frame[6]) != static_cast<std::uint8_t>(wire::FrameType::page)) {
         put(12, lynx::base::crc32(body));
         put(16, static_cast<std::uint32_t>(body.size()));
@@ -48,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto message = wire::decode_body(header.value(), ByteView(frame).subspan(wire::kHeaderBytes));
     if (message.ok()) {
         const Bytes again = wire::encode_frame(message.value(), header.value().lane);
-        const auto back = wire::decode_body(wire::decode_header(again).value(), ByteView(again).subspan(wire::kHeaderBytes));
+        const auto back =
+            wire::decode_body(wire::decode_header(again).value(), ByteView(again).subspan(wire::kHeaderBytes));
         LYNX_CHECK(back.ok() && back.value() == message.value());
     }
     return 0;

@@ -1,6 +1,6 @@
-// A session against a peer that says anything. Input: byte 0 the role and whether the handshake is done beforehand; then records of
-// {op, lane, length, bytes}: op says whether the bytes are raw, a frame whose checksums are repaired, or time passing. Invariants:
-// no crash, no hang, queues within bounds, an error is final and one line.
+// A session against a peer that says anything. Input: byte 0 the role and whether the handshake is done beforehand;
+// then records of {op, lane, length, bytes}: op says whether the bytes are raw, a frame whose checksums are repaired,
+// or time passing. Invariants: no crash, no hang, queues within bounds, an error is final and one line.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -36,7 +36,9 @@ Bytes repaired(ByteView body) {
         std::memcpy(frame.data() + 20, body.data() + 1, fields - 1);
     }
     frame.insert(frame.end(), body.begin() + static_cast<std::ptrdiff_t>(fields), body.end());
-    const auto put = [&frame](std::size_t at, std::uint32_t value) { std::memcpy(frame.data() + at, &value, sizeof value); };
+    const auto put = [&frame](std::size_t at, std::uint32_t value) {
+        std::memcpy(frame.data() + at, &value, sizeof value);
+    };
     const ByteView rest = ByteView(frame).subspan(wire::kHeaderBytes);
     put(16, static_cast<std::uint32_t>(rest.size()));
     put(12, frame[6] == std::byte{8} ? 0 : lynx::base::crc32(rest));
@@ -110,8 +112,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 break;
             case 5:
                 session.abort({1, 1, lynx::ErrorCode::cancelled, ""}, pair.now);
-                static_cast<void>(session.send_page({1, 1, 0, lynx::kv::Kind::key, 0, 0, 0},
-                                                    std::make_shared<Bytes>(100), pair.now));
+                static_cast<void>(
+                    session.send_page({1, 1, 0, lynx::kv::Kind::key, 0, 0, 0}, std::make_shared<Bytes>(100), pair.now));
                 break;
             default: break;
         }

@@ -15,9 +15,11 @@ struct Unit {
     double factor;
 };
 
-constexpr Unit kPrefixes[] = {{"", 1},    {"k", 1e3},          {"m", 1e6},            {"g", 1e9},           {"t", 1e12},
-                              {"ki", 1024}, {"mi", 1048576.0}, {"gi", 1073741824.0}, {"ti", 1099511627776.0}};
-constexpr Unit kDurations[] = {{"ns", 1}, {"us", 1e3}, {"usec", 1e3}, {"ms", 1e6}, {"msec", 1e6}, {"s", 1e9}, {"sec", 1e9}};
+constexpr Unit kPrefixes[] = {{"", 1},           {"k", 1e3},           {"m", 1e6},
+                              {"g", 1e9},        {"t", 1e12},          {"ki", 1024},
+                              {"mi", 1048576.0}, {"gi", 1073741824.0}, {"ti", 1099511627776.0}};
+constexpr Unit kDurations[] = {{"ns", 1},     {"us", 1e3}, {"usec", 1e3}, {"ms", 1e6},
+                               {"msec", 1e6}, {"s", 1e9},  {"sec", 1e9}};
 
 /// The number at the start of `text`, finite and not negative, and the lower-case rest.
 struct Split {
@@ -69,9 +71,10 @@ Result<double> parse_rate(std::string_view text) {
     }
     const double rate = parts.value().number * rate_factor(parts.value().unit);
     if (rate_factor(parts.value().unit) == 0) {
-        return Status{ErrorCode::invalid_argument, "rate '" + std::string(text) +
-                                                       "': unknown unit, expected bit, kbit, mbit, gbit, tbit or, in bytes, "
-                                                       "bps, kbps, mbps, gbps, tbps"};
+        return Status{ErrorCode::invalid_argument,
+                      "rate '" + std::string(text) +
+                          "': unknown unit, expected bit, kbit, mbit, gbit, tbit or, in bytes, "
+                          "bps, kbps, mbps, gbps, tbps"};
     }
     if (rate <= 0) {
         return Status{ErrorCode::invalid_argument, "rate '" + std::string(text) + "': expected more than 0"};

@@ -43,7 +43,8 @@ std::size_t TokenBucket::room(Nanos now) const noexcept {
 
 Nanos TokenBucket::take(std::size_t n, Nanos now) noexcept {
     const auto t = static_cast<double>(now.count());
-    free_at_ = std::max(free_at_, t - static_cast<double>(kBurstTime.count())) + static_cast<double>(n) * nanos_per_byte_;
+    free_at_ =
+        std::max(free_at_, t - static_cast<double>(kBurstTime.count())) + static_cast<double>(n) * nanos_per_byte_;
     return free_at_ <= t ? now : Nanos{static_cast<Nanos::rep>(std::ceil(free_at_))};
 }
 

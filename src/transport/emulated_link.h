@@ -1,9 +1,10 @@
-// A link of stated rate and delay in front of any other link: a token bucket and a delay line at the sender. What the sender
-// says leaves at most at `rate` and not before `delay`; the other direction is the other node's business.
+// A link of stated rate and delay in front of any other link: a token bucket and a delay line at the sender. What the
+// sender says leaves at most at `rate` and not before `delay`; the other direction is the other node's business.
 //
-// Both lanes share the bucket, so whoever writes the high lane first (the pump does) lets it overtake at once: what a new
-// anchor waits for is at most the bucket's queue. Exact in the long run whatever the caller's wake-up jitter: bytes are stamped
-// with the time at which a wire of that rate would have carried them. Non-goals: loss, jitter, reordering (sim/ does those).
+// Both lanes share the bucket, so whoever writes the high lane first (the pump does) lets it overtake at once: what a
+// new anchor waits for is at most the bucket's queue. Exact in the long run whatever the caller's wake-up jitter: bytes
+// are stamped with the time at which a wire of that rate would have carried them. Non-goals: loss, jitter, reordering
+// (sim/ does those).
 #pragma once
 
 #include <array>
@@ -18,13 +19,13 @@
 
 namespace lynx::transport {
 
-inline constexpr std::size_t kQueueBytesMin = std::size_t{32} << 10;      ///< two frames' first pieces
-inline constexpr Nanos kQueueTime = std::chrono::milliseconds(1);         ///< and at least so much of the rate
-inline constexpr Nanos kBurstTime = std::chrono::milliseconds(1);         ///< catch-up after a late wake-up
+inline constexpr std::size_t kQueueBytesMin = std::size_t{32} << 10;          ///< two frames' first pieces
+inline constexpr Nanos kQueueTime = std::chrono::milliseconds(1);             ///< and at least so much of the rate
+inline constexpr Nanos kBurstTime = std::chrono::milliseconds(1);             ///< catch-up after a late wake-up
 inline constexpr std::size_t kUnlimitedHeldBytesMax = std::size_t{64} << 20;  ///< delay line without a rate
 
-/// Token bucket that queues: accepts up to queue_bytes() ahead of the wire and says when each byte has left. A pure function of
-/// the times it is given. Not thread-safe.
+/// Token bucket that queues: accepts up to queue_bytes() ahead of the wire and says when each byte has left. A pure
+/// function of the times it is given. Not thread-safe.
 class TokenBucket {
 public:
     /// rate 0: everything leaves at once.
@@ -41,7 +42,7 @@ public:
 private:
     double nanos_per_byte_ = 0;
     std::size_t queue_bytes_ = kUnlimitedHeldBytesMax;
-    double free_at_ = -1e18;   ///< ns: when the wire has carried everything taken so far; fractions matter at high rates
+    double free_at_ = -1e18;  ///< ns: when the wire has carried everything taken so far; fractions matter at high rates
 };
 
 class EmulatedLink final : public Link {
@@ -65,7 +66,8 @@ private:
         std::size_t offset = 0;
         Nanos due{0};
     };
-    /// Hands on what is due; notes which lanes of the inner link are full, and its failure, which the next write() returns.
+    /// Hands on what is due; notes which lanes of the inner link are full, and its failure, which the next write()
+    /// returns.
     void forward(Nanos now);
 
     std::unique_ptr<Link> inner_;

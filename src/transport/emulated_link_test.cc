@@ -1,4 +1,5 @@
-// The token bucket and the delay line under a virtual clock: rate within 1%, delay to the nanosecond, bounds, overtaking.
+// The token bucket and the delay line under a virtual clock: rate within 1%, delay to the nanosecond, bounds,
+// overtaking.
 #include "transport/emulated_link.h"
 
 #include <gtest/gtest.h>

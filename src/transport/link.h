@@ -40,14 +40,15 @@ public:
     [[nodiscard]] virtual Result<std::size_t> write(Lane lane, base::ByteView bytes) = 0;
     /// Fills a prefix of `buffer` without blocking; 0: nothing now. peer_lost when the lane was closed by the peer.
     [[nodiscard]] virtual Result<std::size_t> read(Lane lane, std::span<std::byte> buffer) = 0;
-    /// Blocks until a lane is readable (end of stream and failure count), an interested lane is writable, wake() was called,
-    /// or `deadline` passed (Nanos::max(): none). May return early.
+    /// Blocks until a lane is readable (end of stream and failure count), an interested lane is writable, wake() was
+    /// called, or `deadline` passed (Nanos::max(): none). May return early.
     [[nodiscard]] virtual Status wait(Interest interest, Nanos deadline) = 0;
     /// Ends a wait() in progress, or the next one. Thread-safe.
     virtual void wake() noexcept = 0;
     /// Nothing more will be written: the peer reads what was accepted, then peer_lost. Reading goes on.
     virtual void shutdown() noexcept = 0;
-    /// Ends both lanes; bytes still held are lost. Reads and writes then return io. Not for other threads: they use wake().
+    /// Ends both lanes; bytes still held are lost. Reads and writes then return io. Not for other threads: they use
+    /// wake().
     virtual void close() noexcept = 0;
     /// Bytes that write() accepted and this object still holds (the operating system's buffers do not count).
     [[nodiscard]] virtual std::size_t held_bytes() const noexcept { return 0; }

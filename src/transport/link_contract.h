@@ -22,7 +22,7 @@ namespace lynx::transport {
 
 /// Two ends of one connection, and the clock that their deadlines are on.
 struct LinkPair {
-    std::shared_ptr<void> keep_alive;   ///< whatever must outlive the links
+    std::shared_ptr<void> keep_alive;  ///< whatever must outlive the links
     std::shared_ptr<const base::Clock> clock;
     std::unique_ptr<Link> a;
     std::unique_ptr<Link> b;
@@ -43,8 +43,8 @@ protected:
     }
     [[nodiscard]] Nanos in(Nanos t) const { return pair_.clock->now() + t; }
 
-    /// Reads until `count` bytes came on `lane` or it ended; bounded by 5 s without a byte. What the other lane had to give
-    /// meanwhile is kept for a later call: a caller that left it unread would never be let wait.
+    /// Reads until `count` bytes came on `lane` or it ended; bounded by 5 s without a byte. What the other lane had to
+    /// give meanwhile is kept for a later call: a caller that left it unread would never be let wait.
     base::Bytes read_all(Link& link, Lane lane, std::size_t count, Status* end = nullptr) {
         auto& kept = &link == pair_.a.get() ? kept_a_ : kept_b_;
         base::Bytes& got = kept[static_cast<std::size_t>(lane)];

@@ -45,7 +45,8 @@ Result<Drained> read_lane(Session& session, Link& link, Lane lane, Nanos now) {
     return drained;
 }
 
-/// The link failed on `lane`. The peer's goodbye may still lie unread on either lane, and it says more than a reset does.
+/// The link failed on `lane`. The peer's goodbye may still lie unread on either lane, and it says more than a reset
+/// does.
 void fail_link(Session& session, Link& link, Lane lane, const Status& why, Nanos now) {
     for (const Lane other : {Lane::high, Lane::low}) {
         static_cast<void>(read_lane(session, link, other, now));

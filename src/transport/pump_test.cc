@@ -1,4 +1,5 @@
-// The pump against a link that does exactly as it is told: order of reading and writing, budgets, what it reports of failures.
+// The pump against a link that does exactly as it is told: order of reading and writing, budgets, what it reports of
+// failures.
 #include "transport/pump.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +57,7 @@ public:
     base::Bytes incoming[2];
     Status read_error[2];
     Status write_error;
-    base::Bytes behind_error;   ///< arrives on the low lane together with the write error
+    base::Bytes behind_error;  ///< arrives on the low lane together with the write error
     Interest last_interest;
     Nanos last_deadline{0};
 };

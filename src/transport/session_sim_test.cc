@@ -1,5 +1,6 @@
-// Seeded runs of two real sessions and the real pump over the simulated network, in virtual time. The seed chooses model,
-// requests, page sizes, credit, rate, delay, segments and clogs, and one fault or none. A failure prints how to replay it.
+// Seeded runs of two real sessions and the real pump over the simulated network, in virtual time. The seed chooses
+// model, requests, page sizes, credit, rate, delay, segments and clogs, and one fault or none. A failure prints how to
+// replay it.
 //
 //   LYNX_SIM_SEED=123 session_sim_test      runs that seed alone
 //   LYNX_SIM_RUNS=100000 session_sim_test   runs more of them
@@ -36,8 +37,8 @@ struct Plan {
     std::vector<wire::Request> requests;
     std::size_t layers = 1;
     std::size_t payload_max = 1;
-    std::uint64_t fault_at = 0;   ///< bytes carried
-    Nanos hold_max{0};            ///< how long the decode application sits on a page
+    std::uint64_t fault_at = 0;  ///< bytes carried
+    Nanos hold_max{0};           ///< how long the decode application sits on a page
 };
 
 Plan make_plan(std::uint64_t seed) {
@@ -88,7 +89,8 @@ std::size_t payload_bytes(const kv::PageKey& key, std::size_t max) {
 /// What both applications do and see in one run.
 class Simulation {
 public:
-    explicit Simulation(const Plan& plan) : plan_(plan), network_(clock_, plan.net), loop_(clock_, network_), rng_(plan.seed + 1) {}
+    explicit Simulation(const Plan& plan)
+        : plan_(plan), network_(clock_, plan.net), loop_(clock_, network_), rng_(plan.seed + 1) {}
 
     void go() {
         loop_.add(0, plan_.prefill, [this](Session& s, Nanos now) { return prefill(s, now); });
@@ -142,8 +144,8 @@ private:
                    : base::from_seconds(static_cast<double>(plan_.net.buffer_bytes) * 32 / plan_.net.rate_bits_per_s);
     }
     [[nodiscard]] bool complete() const {
-        return done_ + abort_done_.size() + told_.size() == plan_.requests.size() && ended_at_prefill_ == plan_.requests.size() &&
-               held_.empty();
+        return done_ + abort_done_.size() + told_.size() == plan_.requests.size() &&
+               ended_at_prefill_ == plan_.requests.size() && held_.empty();
     }
     void note_fault() {
         if (fault_time_ == Nanos{0} && network_.carried() >= plan_.fault_at) {
@@ -169,7 +171,8 @@ private:
         }
         for (std::size_t burst = 1 + rng_.below(20); burst > 0 && !to_send_.empty(); --burst) {
             const kv::PageKey key = to_send_.front();
-            const Status sent = session.send_page(key, wire::test_payload(key, payload_bytes(key, plan_.payload_max)), now);
+            const Status sent =
+                session.send_page(key, wire::test_payload(key, payload_bytes(key, plan_.payload_max)), now);
             if (sent.code() == ErrorCode::limit_exceeded) {
                 EXPECT_LT(session.send_room(), payload_bytes(key, plan_.payload_max));
                 break;
@@ -218,12 +221,14 @@ private:
     void take(Session& session, wire::PageReceived page, Nanos now) {
         const kv::PageKey key = page.key;
         EXPECT_EQ(over_.count(key.request), 0U) << "a page surfaced after its request was over";
-        EXPECT_TRUE(seen_.insert(std::tuple(key.request, key.layer, key.kind, key.tier, key.page)).second) << "a page came twice";
+        EXPECT_TRUE(seen_.insert(std::tuple(key.request, key.layer, key.kind, key.tier, key.page)).second)
+            << "a page came twice";
         const auto expected = wire::test_payload(key, payload_bytes(key, plan_.payload_max));
         wrong_payloads_ += page.payload == *expected ? 0U : 1U;
         page.payload = {};  // consumed; release() must not depend on it
-        held_.emplace(now + Nanos{static_cast<Nanos::rep>(rng_.below(static_cast<std::uint64_t>(plan_.hold_max.count()) + 1))},
-                      std::move(page));
+        held_.emplace(
+            now + Nanos{static_cast<Nanos::rep>(rng_.below(static_cast<std::uint64_t>(plan_.hold_max.count()) + 1))},
+            std::move(page));
         if (--missing_[key.request] == 0) {
             session.done({key.request, key.generation}, now);
             over_.insert(key.request);
@@ -298,7 +303,8 @@ TEST(SessionSim, EveryAnchorArrivesBeforeAnyLaterTier) {
         const std::size_t pages = wire::all_keys(request).size();
         ASSERT_TRUE(loop.run([&] { return arrived.size() == pages; }, 60s)) << arrived.size();
         for (std::size_t i = 1; i < arrived.size(); ++i) {
-            EXPECT_FALSE(arrived[i].first.tier == 0 && arrived[i - 1].first.tier != 0) << "seed " << seed << " page " << i;
+            EXPECT_FALSE(arrived[i].first.tier == 0 && arrived[i - 1].first.tier != 0)
+                << "seed " << seed << " page " << i;
         }
         // The link was never idle: goodput within 1% of the rate, headers included.
         const double seconds = base::to_seconds(arrived.back().second - arrived.front().second);
@@ -314,8 +320,8 @@ TEST(SessionSim, SeededRuns) {
     for (std::uint64_t i = 0; i < runs; ++i) {
         const std::uint64_t seed = only != 0 ? only : 1 + i;
         const Plan plan = make_plan(seed);
-        SCOPED_TRACE("fault " + std::to_string(static_cast<int>(plan.fault)) + "; replay: LYNX_SIM_SEED=" +
-                     std::to_string(seed) + " session_sim_test");
+        SCOPED_TRACE("fault " + std::to_string(static_cast<int>(plan.fault)) +
+                     "; replay: LYNX_SIM_SEED=" + std::to_string(seed) + " session_sim_test");
         Simulation simulation(plan);
         simulation.go();
         ++outcomes[std::to_string(static_cast<int>(plan.fault)) + " " + simulation.outcome()];

@@ -1,5 +1,5 @@
-// The peer is another process that is killed, stopped, or talks nonsense in the middle of a transfer: the survivor must say
-// what happened within the stated time, and never hang.
+// The peer is another process that is killed, stopped, or talks nonsense in the middle of a transfer: the survivor must
+// say what happened within the stated time, and never hang.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -219,6 +219,7 @@ TEST_F(Listener, LanesAreMarked) {
         EXPECT_EQ(get(Lane::high, IPPROTO_TCP, TCP_NODELAY), 1);
         EXPECT_EQ(get(Lane::low, IPPROTO_TCP, TCP_NODELAY), 1);
         EXPECT_EQ(get(Lane::low, IPPROTO_TCP, TCP_NOTSENT_LOWAT), 16384);
+        EXPECT_EQ(get(Lane::high, IPPROTO_TCP, TCP_NOTSENT_LOWAT), 131072);
         EXPECT_EQ(get(Lane::high, IPPROTO_TCP, TCP_USER_TIMEOUT), 10000);
     }
 }

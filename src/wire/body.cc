@@ -11,7 +11,7 @@ namespace lynx::wire {
 namespace {
 
 constexpr std::size_t kLayerBytes = 4 * 3 + 1 + 4 + 4 + 4 + 4 + 1;  // of one LayerGeometry in a hello body
-constexpr std::size_t kHelloFixedBytes = 1 + 16 + 8 + 4 + 4 + 4;
+constexpr std::size_t kHelloFixedBytes = 1 + 16 + 8 + 4 + 4 + 4 + 4;
 constexpr std::size_t kRequestFixedBytes = 128;  // all but prompt, codec name and params; generous
 
 Status bad(FrameType type, std::string_view what) {
@@ -36,6 +36,7 @@ void put(base::Writer& w, const Hello& m) {
     w.put(m.credit_bytes);
     w.put(m.payload_bytes_max);
     w.put(m.requests_max);
+    w.put(m.peer_timeout_ms);
     w.put(static_cast<std::uint32_t>(m.geometry.layers.size()));
     for (const kv::LayerGeometry& l : m.geometry.layers) {
         w.put(l.kv_heads);
@@ -86,10 +87,9 @@ void put(base::Writer&, const AbortDone&) {}
 void put(base::Writer&, const Done&) {}
 
 FrameType type_of(const Message& m) noexcept {
-    static constexpr FrameType kTypes[] = {FrameType::hello,   FrameType::goodbye,  FrameType::heartbeat,
-                                           FrameType::credit,  FrameType::request,  FrameType::progress,
-                                           FrameType::first_token, FrameType::abort, FrameType::abort_done,
-                                           FrameType::done};
+    static constexpr FrameType kTypes[] = {
+        FrameType::hello,    FrameType::goodbye,     FrameType::heartbeat, FrameType::credit,     FrameType::request,
+        FrameType::progress, FrameType::first_token, FrameType::abort,     FrameType::abort_done, FrameType::done};
     static_assert(std::size(kTypes) == std::variant_size_v<Message>);
     return kTypes[m.index()];
 }
@@ -128,6 +128,7 @@ Result<Message> get_hello(const FrameHeader& h, base::Reader& r) {
     m.credit_bytes = r.get<std::uint64_t>();
     m.payload_bytes_max = r.get<std::uint32_t>();
     m.requests_max = r.get<std::uint32_t>();
+    m.peer_timeout_ms = r.get<std::uint32_t>();
     const auto layers = r.get<std::uint32_t>();
     if (layers > kv::kLayersMax || layers * kLayerBytes > r.remaining()) {
         return bad(h.type, "layers: " + std::to_string(layers) + " do not fit");
@@ -250,8 +251,8 @@ Status validate(const Request& m) {
         return refuse(ErrorCode::invalid_argument, "tiers", m.tiers, kTiersMax);
     }
     if (m.codec.size() > kTextBytesMax || m.codec_params.size() > kCodecParamsBytesMax) {
-        return {ErrorCode::limit_exceeded, "request: codec name or parameters are longer than " +
-                                               std::to_string(kCodecParamsBytesMax) + " bytes"};
+        return {ErrorCode::limit_exceeded,
+                "request: codec name or parameters are longer than " + std::to_string(kCodecParamsBytesMax) + " bytes"};
     }
     const SamplerSettings& s = m.sampler;
     if (!std::isfinite(s.temperature) || s.temperature < 0 || !std::isfinite(s.top_p) || s.top_p < 0) {

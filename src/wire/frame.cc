@@ -135,9 +135,8 @@ Result<FrameHeader> decode_header(base::ByteView bytes) {
     }
     // The checksum comes first: a flipped version bit is corruption, not another protocol.
     if (const auto version = load<std::uint16_t>(h, kVersionAt); version != kProtocolVersion) {
-        return Status{ErrorCode::unsupported_version, "protocol version: expected " +
-                                                          std::to_string(kProtocolVersion) + ", actual " +
-                                                          std::to_string(version)};
+        return Status{ErrorCode::unsupported_version, "protocol version: expected " + std::to_string(kProtocolVersion) +
+                                                          ", actual " + std::to_string(version)};
     }
     const auto type = load<std::uint8_t>(h, kTypeAt);
     if (type < static_cast<std::uint8_t>(FrameType::hello) || type > static_cast<std::uint8_t>(FrameType::done)) {
@@ -162,8 +161,7 @@ Result<FrameHeader> decode_header(base::ByteView bytes) {
     out.key.page = load<std::uint32_t>(h, kPageAt);
     out.key.first_token = load<std::uint32_t>(h, kFirstTokenAt);
     if (!reserved_is_zero(h) || !unused_is_zero(out)) {
-        return Status{ErrorCode::corrupt,
-                      std::string(to_string(out.type)) + " frame: a reserved field is not zero"};
+        return Status{ErrorCode::corrupt, std::string(to_string(out.type)) + " frame: a reserved field is not zero"};
     }
     if (out.body_bytes > body_bytes_max(out.type)) {
         return Status{ErrorCode::limit_exceeded, std::string(to_string(out.type)) + " frame: body of " +

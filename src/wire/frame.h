@@ -46,18 +46,17 @@ struct FrameHeader {
     Lane lane = Lane::high;
     std::uint32_t body_bytes = 0;
     std::uint32_t body_crc = 0;  ///< CRC-32 of a control body; 0 for pages, whose payload carries the codec's checksum
-    kv::PageKey key;             ///< control frames use request and generation only; hello's request is the connection id
+    kv::PageKey key;  ///< control frames use request and generation only; hello's request is the connection id
     bool operator==(const FrameHeader&) const = default;
 };
 
 /// Every message with a control body. Pages are not among them: their payload is opaque.
-using Message =
-    std::variant<Hello, Goodbye, Heartbeat, Credit, Request, Progress, FirstToken, Abort, AbortDone, Done>;
+using Message = std::variant<Hello, Goodbye, Heartbeat, Credit, Request, Progress, FirstToken, Abort, AbortDone, Done>;
 
 [[nodiscard]] std::array<std::byte, kHeaderBytes> encode_header(const FrameHeader& header) noexcept;
 
-/// truncated: fewer than kHeaderBytes; corrupt: magic, checksum, type, lane, reserved bits or a field that the type does
-/// not use; unsupported_version; limit_exceeded: a body longer than body_bytes_max(type).
+/// truncated: fewer than kHeaderBytes; corrupt: magic, checksum, type, lane, reserved bits or a field that the type
+/// does not use; unsupported_version; limit_exceeded: a body longer than body_bytes_max(type).
 [[nodiscard]] Result<FrameHeader> decode_header(base::ByteView bytes);
 
 /// Largest body that a frame of this type may announce, in bytes.

@@ -16,6 +16,7 @@ Hello full_hello() {
     m.credit_bytes = 1 << 20;
     m.payload_bytes_max = 4096;
     m.requests_max = 9;
+    m.peer_timeout_ms = 1234;
     m.geometry.layers[1].dtype = kv::DType::bf16;
     m.geometry.layers[1].window = 512;
     m.geometry.layers[2].rope.interleaved = true;
@@ -32,16 +33,11 @@ Request full_request() {
 }
 
 std::vector<Message> all_messages() {
-    return {full_hello(),
-            Goodbye{ErrorCode::timeout, "too slow"},
-            Heartbeat{},
-            Credit{Lane::low, 4096},
-            full_request(),
-            Progress{5, 6, 7, 8, true},
-            FirstToken{5, 6, -1},
-            Abort{5, 6, ErrorCode::cancelled, "no longer wanted"},
-            AbortDone{5, 6},
-            Done{5, 6}};
+    return {full_hello(),         Goodbye{ErrorCode::timeout, "too slow"},
+            Heartbeat{},          Credit{Lane::low, 4096},
+            full_request(),       Progress{5, 6, 7, 8, true},
+            FirstToken{5, 6, -1}, Abort{5, 6, ErrorCode::cancelled, "no longer wanted"},
+            AbortDone{5, 6},      Done{5, 6}};
 }
 
 /// The header of `frame` with one change, checksummed again.
@@ -85,9 +81,9 @@ TEST(Frame, LayoutIsTheDocumentedOne) {
     const kv::PageKey key{0x1122334455667788, 0x99AABBCC, 0x0102, kv::Kind::value, 1, 0x0A0B0C0D, 0x0E0F1011};
     const auto h = encode_page_header(key, 0x00ABCDEF);
     const std::uint8_t expected[kHeaderBytes] = {
-        'L',  'Y',  'N',  'X',  1,    0,    8,    0,    0,    0,    0,    0,    0,    0, 0, 0,  // crc filled in below
-        0xEF, 0xCD, 0xAB, 0x00, 1,    1,    1,    0,    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
-        0xCC, 0xBB, 0xAA, 0x99, 0x02, 0x01, 0,    0,    0x0D, 0x0C, 0x0B, 0x0A, 0x11, 0x10, 0x0F, 0x0E};
+        'L',  'Y',  'N',  'X',  1,    0,    8, 0, 0,    0,    0,    0,    0,    0,    0,    0,  // crc filled in below
+        0xEF, 0xCD, 0xAB, 0x00, 1,    1,    1, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
+        0xCC, 0xBB, 0xAA, 0x99, 0x02, 0x01, 0, 0, 0x0D, 0x0C, 0x0B, 0x0A, 0x11, 0x10, 0x0F, 0x0E};
     const std::uint32_t crc = base::crc32(std::as_bytes(std::span(expected)));
     for (std::size_t i = 0; i < kHeaderBytes; ++i) {
         const auto want = i >= 8 && i < 12 ? static_cast<std::uint8_t>(crc >> (8 * (i - 8))) : expected[i];
@@ -97,10 +93,10 @@ TEST(Frame, LayoutIsTheDocumentedOne) {
 
 TEST(Frame, BodyMaximaAreTheDocumentedOnes) {
     const std::pair<FrameType, std::size_t> maxima[] = {
-        {FrameType::hello, 30757},     {FrameType::goodbye, 4101},    {FrameType::heartbeat, 0},
-        {FrameType::credit, 9},        {FrameType::progress, 9},      {FrameType::request, (16U << 20) + 8320},
-        {FrameType::first_token, 4},   {FrameType::page, 1U << 30},   {FrameType::abort, 4101},
-        {FrameType::abort_done, 0},    {FrameType::done, 0}};
+        {FrameType::hello, 30761},   {FrameType::goodbye, 4101},  {FrameType::heartbeat, 0},
+        {FrameType::credit, 9},      {FrameType::progress, 9},    {FrameType::request, (16U << 20) + 8320},
+        {FrameType::first_token, 4}, {FrameType::page, 1U << 30}, {FrameType::abort, 4101},
+        {FrameType::abort_done, 0},  {FrameType::done, 0}};
     for (const auto& [type, bytes] : maxima) {
         EXPECT_EQ(body_bytes_max(type), bytes) << to_string(type);
     }
@@ -122,7 +118,8 @@ TEST(Frame, EveryFlippedBodyBitIsFound) {
         for (std::size_t bit = kHeaderBytes * 8; bit < frame.size() * 8; ++bit) {
             base::Bytes bad = frame;
             bad[bit / 8] ^= std::byte{1} << static_cast<int>(bit % 8);
-            EXPECT_EQ(decode_body(header, base::ByteView(bad).subspan(kHeaderBytes)).status().code(), ErrorCode::corrupt);
+            EXPECT_EQ(decode_body(header, base::ByteView(bad).subspan(kHeaderBytes)).status().code(),
+                      ErrorCode::corrupt);
         }
     }
 }
@@ -165,9 +162,9 @@ TEST(Frame, FieldsOutOfRangeBehindAGoodChecksum) {
     EXPECT_TRUE(with_patch(frame, 4, 1).ok());
     EXPECT_EQ(with_patch(frame, 4, 2).status().code(), ErrorCode::unsupported_version);
     EXPECT_EQ(with_patch(frame, 4, 2).status().message(), "protocol version: expected 1, actual 2");
-    EXPECT_EQ(with_patch(frame, 6, 0).status().code(), ErrorCode::corrupt);    // type
-    EXPECT_EQ(with_patch(frame, 6, 12).status().code(), ErrorCode::corrupt);   // type
-    EXPECT_EQ(with_patch(frame, 20, 2).status().code(), ErrorCode::corrupt);   // lane
+    EXPECT_EQ(with_patch(frame, 6, 0).status().code(), ErrorCode::corrupt);        // type
+    EXPECT_EQ(with_patch(frame, 6, 12).status().code(), ErrorCode::corrupt);       // type
+    EXPECT_EQ(with_patch(frame, 20, 2).status().code(), ErrorCode::corrupt);       // lane
     EXPECT_EQ(with_patch(page_frame, 21, 3).status().code(), ErrorCode::corrupt);  // kind
     EXPECT_EQ(with_patch(page_frame, 12, 1).status().code(), ErrorCode::corrupt);  // a page with a body checksum
     for (const std::size_t reserved : {7U, 23U, 38U, 39U, 48U, 63U}) {
@@ -177,7 +174,7 @@ TEST(Frame, FieldsOutOfRangeBehindAGoodChecksum) {
         EXPECT_EQ(with_patch(frame, unused, 1).status().code(), ErrorCode::corrupt) << unused;
     }
     EXPECT_EQ(with_patch(encode_frame(Heartbeat{}, Lane::high), 24, 1).status().code(), ErrorCode::corrupt);
-    EXPECT_EQ(with_patch(frame, 16, 1).status().code(), ErrorCode::limit_exceeded);         // done has no body
+    EXPECT_EQ(with_patch(frame, 16, 1).status().code(), ErrorCode::limit_exceeded);          // done has no body
     EXPECT_EQ(with_patch(page_frame, 19, 0x7F).status().code(), ErrorCode::limit_exceeded);  // 2 GiB page
 }
 

@@ -28,8 +28,8 @@ std::uint64_t RequestTable::page_keys(const RequestRecord& r) const noexcept {
 Status RequestTable::add(const Request& request, std::uint32_t requests_max) {
     if (records_.size() >= requests_max) {
         return {ErrorCode::limit_exceeded, name_of(request.request, request.generation) + ": " +
-                                               std::to_string(records_.size()) + " requests are live or ending, at most " +
-                                               std::to_string(requests_max)};
+                                               std::to_string(records_.size()) +
+                                               " requests are live or ending, at most " + std::to_string(requests_max)};
     }
     const auto first = records_.lower_bound({request.request, 0});
     for (auto it = first; it != records_.end() && it->first.first == request.request; ++it) {
@@ -100,7 +100,8 @@ Result<Admission> RequestTable::admit(const kv::PageKey& key) {
     }
     const std::size_t layers = geometry_->layers.size();
     const std::size_t index =
-        ((std::size_t{key.tier} * layers + key.layer) * kKinds + static_cast<std::size_t>(key.kind)) * r->paging.pages() +
+        ((std::size_t{key.tier} * layers + key.layer) * kKinds + static_cast<std::size_t>(key.kind)) *
+            r->paging.pages() +
         key.page;
     if (r->seen[index]) {
         return Status{ErrorCode::corrupt, name_of(key) + ": came before"};

@@ -1,8 +1,8 @@
 // The requests that a session knows, from their first frame to quiescence, and which pages of them are admissible.
 //
-// A request stays here after Abort or Done until nothing of it can arrive any more (each side has said abort_done on every
-// lane on which it sends pages); until then its late pages are recognised and dropped, after that they are corruption.
-// Not thread-safe.
+// A request stays here after Abort or Done until nothing of it can arrive any more (each side has said abort_done on
+// every lane on which it sends pages); until then its late pages are recognised and dropped, after that they are
+// corruption. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -24,14 +24,14 @@ inline constexpr std::uint64_t kPageKeysMax = std::uint64_t{1} << 26;
 struct RequestRecord {
     std::uint64_t request = 0;
     std::uint32_t generation = 0;
-    std::uint64_t arrival = 0;           ///< 1, 2, ... in the order this side learned of them
+    std::uint64_t arrival = 0;  ///< 1, 2, ... in the order this side learned of them
     kv::Paging paging;
     std::uint8_t tiers = 1;
-    bool live = true;                    ///< neither aborted nor done
-    bool aborted_here = false;           ///< our abort(): an AbortDone event is due at quiescence
+    bool live = true;                         ///< neither aborted nor done
+    bool aborted_here = false;                ///< our abort(): an AbortDone event is due at quiescence
     std::array<bool, kLanes> end_sent{};      ///< our abort_done was queued on that lane
     std::array<bool, kLanes> end_received{};  ///< the peer's arrived
-    std::vector<bool> seen;              ///< decode role: page keys that have arrived
+    std::vector<bool> seen;                   ///< decode role: page keys that have arrived
 };
 
 enum class Admission : std::uint8_t { accept, drop_late };

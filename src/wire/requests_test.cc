@@ -45,8 +45,16 @@ TEST_F(Requests, EachWrongFieldIsCorrupt) {
              {"layer", [](kv::PageKey& k) { k.layer = 3; }},
              {"kind", [](kv::PageKey& k) { k.kind = kv::Kind::latent; }},
              {"tier", [](kv::PageKey& k) { k.tier = 2; }},
-             {"page", [](kv::PageKey& k) { k.page = 4; k.first_token = 128; }},
-             {"huge page", [](kv::PageKey& k) { k.page = 0xFFFFFFFF; k.first_token = 0xFFFFFFE0; }},
+             {"page",
+              [](kv::PageKey& k) {
+                  k.page = 4;
+                  k.first_token = 128;
+              }},
+             {"huge page",
+              [](kv::PageKey& k) {
+                  k.page = 0xFFFFFFFF;
+                  k.first_token = 0xFFFFFFE0;
+              }},
              {"first token", [](kv::PageKey& k) { k.first_token = 95; }},
          }) {
         kv::PageKey key = good;

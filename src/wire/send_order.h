@@ -1,13 +1,13 @@
 // The order in which a sender's frames leave: one comparator (DESIGN section 3, WIRE "Send order"). Pure functions.
 //
 //   1. control frames, first in first out;
-//   2. anchors (tier 0), oldest request first, then page-major: they exist page by page, in that order, while prefill runs;
+//   2. anchors (tier 0), oldest request first, then page-major: they come to exist page by page, while prefill runs;
 //   3. later tiers, oldest request first, then tier, then layer-major: the verification pass of a tier walks the layers
 //      while they arrive, so all pages of layer 0 must be there before any of layer 1.
 //
 // Strict between classes, with one exception that bounds starvation: a later tier that has waited longer than
-// promote_after takes turns with the anchors, frame by frame. Not "goes first": on a slow link the whole backlog is old,
-// and a new anchor must still overtake it within one frame.
+// promote_after takes turns with the anchors, frame by frame. Not "goes first": on a slow link the whole backlog is
+// old, and a new anchor must still overtake it within one frame.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ enum class SendClass : std::uint8_t { control = 0, anchor = 1, later = 2 };
 /// What the order depends on. `arrival` numbers requests in the order in which this side learned of them.
 struct SendKey {
     SendClass cls = SendClass::control;
-    std::uint64_t arrival = 0;    ///< of the request; 0 for control
+    std::uint64_t arrival = 0;  ///< of the request; 0 for control
     kv::PageKey key;
-    std::uint64_t sequence = 0;   ///< of the frame: control keeps its order, pages are told apart
+    std::uint64_t sequence = 0;  ///< of the frame: control keeps its order, pages are told apart
     base::Nanos queued_at{0};
 };
 
@@ -40,7 +40,8 @@ struct SendKey {
         return s.cls == SendClass::control ? std::make_tuple(std::uint64_t{0}, 0U, 0U, 0U, 0U, s.sequence)
                : s.cls == SendClass::anchor
                    ? std::make_tuple(s.arrival, k.page, std::uint32_t{k.layer}, kind, 0U, s.sequence)
-                   : std::make_tuple(s.arrival, std::uint32_t{k.tier}, std::uint32_t{k.layer}, kind, k.page, s.sequence);
+                   : std::make_tuple(s.arrival, std::uint32_t{k.tier}, std::uint32_t{k.layer}, kind, k.page,
+                                     s.sequence);
     };
     return order(a) < order(b);
 }

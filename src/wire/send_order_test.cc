@@ -67,8 +67,12 @@ TEST(SendOrder, ControlThenAnchorsPageMajorThenTiersLayerMajor) {
 }
 
 TEST(SendOrder, StrictWeakOrder) {
-    const std::vector<SendKey> keys{control(1), control(2), page(1, 0, 0, 0, kv::Kind::key), page(1, 0, 1, 0, kv::Kind::key),
-                                    page(1, 1, 0, 1, kv::Kind::value), page(2, 1, 0, 0, kv::Kind::key)};
+    const std::vector<SendKey> keys{control(1),
+                                    control(2),
+                                    page(1, 0, 0, 0, kv::Kind::key),
+                                    page(1, 0, 1, 0, kv::Kind::key),
+                                    page(1, 1, 0, 1, kv::Kind::value),
+                                    page(2, 1, 0, 0, kv::Kind::key)};
     for (std::size_t i = 0; i < keys.size(); ++i) {
         for (std::size_t j = 0; j < keys.size(); ++j) {
             EXPECT_EQ(sends_before(keys[i], keys[j]), i < j);

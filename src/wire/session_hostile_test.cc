@@ -65,7 +65,8 @@ TEST_F(Hostile, WrongLane) {
 }
 
 TEST_F(Hostile, TypesThatTheRoleDoesNotTake) {
-    const std::pair<Message, Role> cases[] = {{test_request(2, 1, 10), Role::decode}, {Done{1, 1}, Role::decode},
+    const std::pair<Message, Role> cases[] = {{test_request(2, 1, 10), Role::decode},
+                                              {Done{1, 1}, Role::decode},
                                               {Progress{1, 1, 1, 2, false}, Role::prefill},
                                               {FirstToken{1, 1, 5}, Role::prefill}};
     for (const auto& [message, role] : cases) {
@@ -88,7 +89,9 @@ TEST_F(Hostile, PagesThatAreNotAdmissible) {
         {{1, 1, 0, kv::Kind::key, 0, 2, 64}, 10, "page: expected below 2, actual 2"},
         {{1, 1, 0, kv::Kind::key, 0, 1, 31}, 10, "first token: expected 32, actual 31"},
         {{1, 1, 0, kv::Kind::key, 0, 0, 0}, 0, "page payload: expected 1.."},
-        {{1, 1, 0, kv::Kind::key, 0, 0, 0}, (64U << 20) + 1, "page payload: expected 1..67108864 bytes, actual 67108865"},
+        {{1, 1, 0, kv::Kind::key, 0, 0, 0},
+         (64U << 20) + 1,
+         "page payload: expected 1..67108864 bytes, actual 67108865"},
         {{1, 1, 0, kv::Kind::key, 0, 0, 0}, 64U << 20, "overspends the credit"},
     };
     for (const auto& [key, bytes, text] : cases) {
@@ -163,7 +166,8 @@ TEST_F(Hostile, TheSameRequestTwice) {
 TEST_F(Hostile, APeerThatMakesUsAnswerAndDoesNotRead) {
     Status status;
     for (std::uint64_t id = 2; id < 100000 && status.ok(); ++id) {
-        for (const Message& message : {Message{test_request(id, 1, 1)}, Message{Done{id, 1}}, Message{AbortDone{id, 1}}}) {
+        for (const Message& message :
+             {Message{test_request(id, 1, 1)}, Message{Done{id, 1}}, Message{AbortDone{id, 1}}}) {
             status = feed(p_.prefill, encode_frame(message, Lane::high));
             if (!status.ok()) {
                 break;

@@ -139,8 +139,8 @@ Status Session::State::begin_frame(Lane lane, Nanos /*now*/) {
         return {ErrorCode::corrupt, name + " of the " + std::string(to_string(h.lane)) + " lane"};
     }
     if (!may_arrive(h.type, lane, options.hello.role)) {
-        return {ErrorCode::corrupt, name + " may not arrive on this lane of a " +
-                                        std::string(name_of(options.hello.role)) + " node"};
+        return {ErrorCode::corrupt,
+                name + " may not arrive on this lane of a " + std::string(name_of(options.hello.role)) + " node"};
     }
     if (i.hello == (h.type == FrameType::hello) && h.type != FrameType::goodbye) {
         return {ErrorCode::corrupt, name + (i.hello ? " came before" : " before the hello")};
@@ -254,12 +254,16 @@ Status Session::State::handle_hello(Lane lane, const Hello& hello, Nanos now) {
     peer = hello;
     if (lane_in(Lane::high).hello && lane_in(Lane::low).hello) {
         ready = true;
+        // The peer may be less patient than we are: it says so, and we speak up often enough for it.
+        const Nanos often = std::chrono::milliseconds(hello.peer_timeout_ms) / 4;
+        options.heartbeat = std::min(options.heartbeat, std::max<Nanos>(often, kHeartbeatMin));
         last_sent = now;
     }
     return {};
 }
 
-/// Messages about one request. The request may be ending on this side while the peer does not know yet: then they are late.
+/// Messages about one request. The request may be ending on this side while the peer does not know yet: then they are
+/// late.
 Status Session::State::handle_of_request(Lane lane, const Message& message, Nanos now) {
     const FrameHeader& h = lane_in(lane).header;
     RequestRecord* record = requests.find(h.key.request, h.key.generation);

@@ -19,11 +19,8 @@ void Session::State::push_control(Lane lane, const Message& message, Nanos now) 
     const Result<FrameHeader> header = decode_header(entry.frame);
     LYNX_CHECK(header.ok());
     entry.type = header.value().type;
-    entry.order = {.cls = SendClass::control,
-                   .arrival = 0,
-                   .key = header.value().key,
-                   .sequence = ++sequence,
-                   .queued_at = now};
+    entry.order = {
+        .cls = SendClass::control, .arrival = 0, .key = header.value().key, .sequence = ++sequence, .queued_at = now};
     if (o.control.size() >= kControlFramesMax || o.control_bytes + entry.frame.size() > kControlBytesMax) {
         fail({ErrorCode::limit_exceeded, "the peer does not take control frames: " + std::to_string(o.control.size()) +
                                              " frames, " + std::to_string(o.control_bytes) + " bytes wait"},
@@ -49,7 +46,8 @@ void Session::State::queue_goodbye(const Status& reason) {
     o.control.push_back(std::move(entry));
 }
 
-/// The order of the frame that the lane would send now: the half-sent one, else control, else a page that credit allows.
+/// The order of the frame that the lane would send now: the half-sent one, else control, else a page that credit
+/// allows.
 const SendKey* Session::State::top(Lane lane) const noexcept {
     const LaneOut& o = lane_out(lane);
     if (!status.ok() && goodbye_lane != lane) {

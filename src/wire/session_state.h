@@ -14,13 +14,14 @@
 
 namespace lynx::wire {
 
-inline constexpr std::size_t kControlFramesMax = 8192;              ///< unsent, per lane
+inline constexpr std::size_t kControlFramesMax = 8192;                  ///< unsent, per lane
 inline constexpr std::size_t kControlBytesMax = std::size_t{64} << 20;  ///< unsent, per lane
-inline constexpr std::size_t kControlEventsMax = 65536;             ///< not polled; pages are bounded by credit
-inline constexpr std::size_t kCoalesceBytes = 16384;                ///< header and start of a payload, sent as one piece
-inline constexpr std::size_t kBodyReserveBytes = 65536;             ///< a control body's memory grows with what arrives
-inline constexpr Nanos kCreditFlush = std::chrono::milliseconds(5); ///< the longest that freed credit is held back
-inline constexpr std::size_t kCreditShare = 8;                      ///< credit returns once 1/8 of the window is free
+inline constexpr std::size_t kControlEventsMax = 65536;                 ///< not polled; pages are bounded by credit
+inline constexpr std::size_t kCoalesceBytes = 16384;     ///< header and start of a payload, sent as one piece
+inline constexpr std::size_t kBodyReserveBytes = 65536;  ///< a control body's memory grows with what arrives
+inline constexpr Nanos kCreditFlush = std::chrono::milliseconds(5);    ///< the longest that freed credit is held back
+inline constexpr Nanos kHeartbeatMin = std::chrono::milliseconds(10);  ///< however impatient a peer says it is
+inline constexpr std::size_t kCreditShare = 8;  ///< credit returns once 1/8 of the window is free
 
 struct PageEntry {
     SendKey order;
@@ -39,19 +40,19 @@ struct LaneOut {
     std::deque<ControlEntry> control;
     std::size_t control_bytes = 0;
     std::set<PageEntry> pages;
-    std::size_t page_bytes = 0;     ///< payload bytes in `pages`
-    std::uint64_t credit = 0;       ///< frame bytes of pages that the peer still takes
-    std::uint64_t window = 0;       ///< what it granted at first
+    std::size_t page_bytes = 0;  ///< payload bytes in `pages`
+    std::uint64_t credit = 0;    ///< frame bytes of pages that the peer still takes
+    std::uint64_t window = 0;    ///< what it granted at first
 
     // The frame being written. `staged` but not `started`: a better one may still take its place.
     bool staged = false;
     bool started = false;
-    std::optional<kv::PageKey> key; ///< of a page; empty: control.front()
-    SendKey order;                  ///< of the staged frame
-    base::Bytes head;               ///< of a page: header and the first bytes of the payload
+    std::optional<kv::PageKey> key;  ///< of a page; empty: control.front()
+    SendKey order;                   ///< of the staged frame
+    base::Bytes head;                ///< of a page: header and the first bytes of the payload
     SharedPayload payload;
-    std::size_t head_payload = 0;   ///< payload bytes inside `head`
-    std::size_t offset = 0;         ///< frame bytes written
+    std::size_t head_payload = 0;  ///< payload bytes inside `head`
+    std::size_t offset = 0;        ///< frame bytes written
     std::size_t total = 0;
 };
 
@@ -60,13 +61,13 @@ struct LaneIn {
     std::array<std::byte, kHeaderBytes> header_bytes{};
     std::size_t header_have = 0;
     bool in_body = false;
-    bool drop = false;              ///< a late page: its payload is counted, not stored
+    bool drop = false;  ///< a late page: its payload is counted, not stored
     FrameHeader header;
     base::Bytes body;
     std::size_t body_have = 0;
-    std::uint64_t offset = 0;       ///< bytes received on this lane
-    std::uint64_t frame_at = 0;     ///< offset of the current frame
-    bool hello = false;             ///< the peer's hello came and matched
+    std::uint64_t offset = 0;    ///< bytes received on this lane
+    std::uint64_t frame_at = 0;  ///< offset of the current frame
+    bool hello = false;          ///< the peer's hello came and matched
     // Credit: allowance + freed + held + (a page being received) = window.
     std::uint64_t window = 0;
     std::uint64_t allowance = 0;    ///< frame bytes of pages that the peer may still send
@@ -80,7 +81,8 @@ struct Session::State {
     State(SessionOptions o, Nanos now);
 
     // --- session.cc ---
-    /// Kills the session; records of requests stay until destruction, since callers hold them. `tell_peer`: the reason goes out as a goodbye.
+    /// Kills the session; records of requests stay until destruction, since callers hold them. `tell_peer`: the reason
+    /// goes out as a goodbye.
     void fail(Status reason, bool tell_peer);
     [[nodiscard]] std::string where(Lane lane) const;
     void end_request(RequestRecord& record, Nanos now);
@@ -127,10 +129,10 @@ struct Session::State {
     std::size_t control_events = 0;
     std::uint64_t sequence = 0;
     bool anchor_went_last = false;
-    std::optional<Lane> goodbye_lane;   ///< where it was queued: all that a dead session still sends
+    std::optional<Lane> goodbye_lane;  ///< where it was queued: all that a dead session still sends
     Nanos born;
     Nanos last_received;
-    Nanos last_sent;       ///< bytes, or a heartbeat queued
+    Nanos last_sent;  ///< bytes, or a heartbeat queued
     SessionStats stats;
 };
 

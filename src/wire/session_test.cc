@@ -1,4 +1,5 @@
-// The session as a state machine: handshake, order, credit, abort, timers. Hostile bytes: session_hostile_test.cc.
+// The session as a state machine: handshake, order, credit, timers. Endings: session_abort_test.cc; hostile bytes:
+// session_hostile_test.cc.
 #include "wire/session.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +46,8 @@ TEST(Session, EveryMismatchNamesItsFieldOnBothSides) {
         {"handshake: geometry: layer 1: kv_heads: expected", [](Hello& h) { h.geometry.layers[1].kv_heads = 3; }},
         {"handshake: geometry: layer 1: key_dim: expected", [](Hello& h) { h.geometry.layers[1].key_dim = 3; }},
         {"handshake: geometry: layer 1: value_dim: expected", [](Hello& h) { h.geometry.layers[1].value_dim = 3; }},
-        {"handshake: geometry: layer 1: dtype: expected", [](Hello& h) { h.geometry.layers[1].dtype = kv::DType::f32; }},
+        {"handshake: geometry: layer 1: dtype: expected",
+         [](Hello& h) { h.geometry.layers[1].dtype = kv::DType::f32; }},
         {"handshake: geometry: layer 1: window: expected", [](Hello& h) { h.geometry.layers[1].window = 3; }},
         {"handshake: geometry: layer 1: rope dims: expected", [](Hello& h) { h.geometry.layers[1].rope.dims = 3; }},
         {"handshake: geometry: layer 1: rope base: expected", [](Hello& h) { h.geometry.layers[1].rope.base = 3; }},
@@ -60,7 +62,7 @@ TEST(Session, EveryMismatchNamesItsFieldOnBothSides) {
         p.move(p.prefill, p.decode, Lane::high);  // only one side sees the other's hello ...
         EXPECT_EQ(p.decode.status().code(), ErrorCode::invalid_argument);
         EXPECT_NE(p.decode.status().message().find(message), std::string::npos) << p.decode.status().to_string();
-        p.settle();                               // ... and tells it
+        p.settle();  // ... and tells it
         EXPECT_EQ(p.prefill.status().code(), ErrorCode::invalid_argument);
         EXPECT_NE(p.prefill.status().message().find(message), std::string::npos) << p.prefill.status().to_string();
         EXPECT_FALSE(p.decode.poll_event().has_value());
@@ -134,8 +136,8 @@ TEST(Session, PagesLeaveInSendOrderWhateverOrderTheyCameIn) {
     ASSERT_EQ(order.size(), keys.size());
     const auto rank = [](const kv::PageKey& k) {
         return k.tier == 0 ? std::tuple(0U, k.page, std::uint32_t{k.layer}, k.kind, 0U)
-                           : std::tuple(std::uint32_t{k.tier}, std::uint32_t{k.layer}, static_cast<std::uint32_t>(k.kind),
-                                        kv::Kind::key, k.page);
+                           : std::tuple(std::uint32_t{k.tier}, std::uint32_t{k.layer},
+                                        static_cast<std::uint32_t>(k.kind), kv::Kind::key, k.page);
     };
     for (std::size_t i = 1; i < order.size(); ++i) {
         EXPECT_LT(rank(order[i - 1]), rank(order[i])) << i;
@@ -214,7 +216,8 @@ TEST(Session, TheLastBitOfCreditComesBackInTime) {
     ASSERT_TRUE(p.prefill.send_page(keys[1], test_payload(keys[1], 10000 - kHeaderBytes), p.now).ok());
     p.settle();
     EXPECT_EQ(p.events_of<PageReceived>(p.decode).size(), 1U);
-    p.settle();  // less than 1/8 of the window is free: nothing comes back yet, and the second page fits only the whole window
+    // Less than 1/8 of the window is free, so nothing comes back yet; and the second page fits only the whole window.
+    p.settle();
     EXPECT_TRUE(p.events_of<PageReceived>(p.decode).empty());
     EXPECT_EQ(p.decode.timeout(), p.now + 5ms);
     p.now += 5ms;
@@ -248,94 +251,6 @@ TEST(Session, SendPageRefusesWhatCannotGo) {
     EXPECT_TRUE(p.prefill.status().ok());
 }
 
-TEST(Session, AbortByDecodeDropsWhatIsOnItsWay) {
-    const Request request = test_request(1, 1, 64);
-    SessionPair p;
-    p.start(request);
-    for (const kv::PageKey& key : all_keys(request)) {
-        ASSERT_TRUE(p.prefill.send_page(key, test_payload(key, 50000), p.now).ok());
-    }
-    // One anchor arrives and waits in the event queue; one is half received; one tier is half received on the low lane.
-    p.move(p.prefill, p.decode, Lane::high);
-    p.move(p.prefill, p.decode, Lane::high);
-    p.move(p.prefill, p.decode, Lane::high, 100);
-    p.move(p.prefill, p.decode, Lane::low, 100);
-    p.decode.abort({1, 1, ErrorCode::cancelled, "client left"}, p.now);
-    p.decode.abort({1, 1, ErrorCode::cancelled, "again"}, p.now);
-    EXPECT_FALSE(p.decode.poll_event().has_value());
-    // The new generation starts while the old one is not quiescent.
-    Request next = request;
-    next.generation = 2;
-    ASSERT_TRUE(p.decode.request(next, p.now).ok());
-    p.settle();
-    const auto at_prefill = p.events(p.prefill);
-    ASSERT_EQ(at_prefill.size(), 2U);
-    EXPECT_EQ(std::get<Abort>(at_prefill[0]), (Abort{1, 1, ErrorCode::cancelled, "client left"}));
-    EXPECT_EQ(std::get<Request>(at_prefill[1]), next);
-    const auto at_decode = p.events(p.decode);
-    ASSERT_EQ(at_decode.size(), 1U);
-    EXPECT_EQ(std::get<AbortDone>(at_decode[0]), (AbortDone{1, 1}));
-    EXPECT_EQ(p.decode.stats().pages_dropped_late, 3U);
-    EXPECT_EQ(p.prefill.send_page(all_keys(request)[9], test_payload({}, 9), p.now).code(), ErrorCode::cancelled);
-    // All credit is back: the next generation can use the whole window.
-    for (const kv::PageKey& key : all_keys(next)) {
-        ASSERT_TRUE(p.prefill.send_page(key, test_payload(key, 500), p.now).ok());
-    }
-    p.settle();
-    EXPECT_EQ(p.events_of<PageReceived>(p.decode).size(), all_keys(next).size());
-    EXPECT_TRUE(p.prefill.status().ok() && p.decode.status().ok());
-}
-
-TEST(Session, AbortDoneComesOnlyAfterTheHalfSentPage) {
-    const Request request = test_request(1, 1, 64);
-    SessionPair p;
-    p.start(request);
-    const kv::PageKey tier{1, 1, 0, kv::Kind::key, 1, 0, 0};
-    ASSERT_TRUE(p.prefill.send_page(tier, test_payload(tier, 50000), p.now).ok());
-    p.move(p.prefill, p.decode, Lane::low, 100);
-    p.decode.abort({1, 1, ErrorCode::cancelled, ""}, p.now);
-    for (int i = 0; i < 10; ++i) {  // everything but the low lane of prefill
-        p.move(p.decode, p.prefill, Lane::high);
-        p.move(p.prefill, p.decode, Lane::high);
-    }
-    EXPECT_TRUE(p.events_of<AbortDone>(p.decode).empty()) << "the low lane still carries a page of it";
-    p.settle();
-    EXPECT_EQ(p.events_of<AbortDone>(p.decode).size(), 1U);
-    EXPECT_EQ(p.decode.stats().pages_dropped_late, 1U);
-}
-
-TEST(Session, AbortByPrefillAndBothAtOnce) {
-    for (const bool both : {false, true}) {
-        const Request request = test_request(1, 1, 64);
-        SessionPair p;
-        p.start(request);
-        const kv::PageKey tier{1, 1, 0, kv::Kind::key, 1, 0, 0};
-        ASSERT_TRUE(p.prefill.send_page(tier, test_payload(tier, 500), p.now).ok());
-        p.move(p.prefill, p.decode, Lane::low, 100);
-        p.prefill.abort({1, 1, ErrorCode::io, "disk"}, p.now);
-        if (both) {
-            p.decode.abort({1, 1, ErrorCode::cancelled, "client left"}, p.now);
-        }
-        // The low lane runs ahead of the high one, which carries the abort.
-        p.move(p.prefill, p.decode, Lane::low);
-        p.move(p.prefill, p.decode, Lane::low);
-        p.settle();
-        EXPECT_TRUE(p.prefill.status().ok() && p.decode.status().ok()) << p.decode.status().to_string();
-        EXPECT_EQ(p.events_of<AbortDone>(p.prefill).size(), 1U);
-        const auto at_decode = p.events(p.decode);
-        if (both) {
-            ASSERT_EQ(at_decode.size(), 1U);
-            EXPECT_TRUE(std::holds_alternative<AbortDone>(at_decode[0]));
-        } else {
-            ASSERT_EQ(at_decode.size(), 1U);
-            EXPECT_EQ(std::get<Abort>(at_decode[0]).message, "disk");
-        }
-        EXPECT_TRUE(p.decode.request(request, p.now).ok()) << "forgotten on both sides";
-        p.settle();
-        EXPECT_EQ(p.events_of<Request>(p.prefill).size(), 1U);
-    }
-}
-
 TEST(Session, HeartbeatsKeepAQuietPairAlive) {
     SessionPair p;
     p.connect();
@@ -348,6 +263,22 @@ TEST(Session, HeartbeatsKeepAQuietPairAlive) {
     EXPECT_TRUE(p.prefill.status().ok() && p.decode.status().ok());
     EXPECT_GE(p.decode.stats().bytes_received[0], 50 * kHeaderBytes);
     EXPECT_LE(p.decode.stats().bytes_received[0], 70 * kHeaderBytes + 1000);
+}
+
+TEST(Session, AnImpatientPeerHearsFromUsInTime) {
+    SessionOptions decode = test_options(Role::decode);
+    decode.peer_timeout = 400ms;
+    SessionPair p(test_options(Role::prefill), decode);
+    p.connect();
+    EXPECT_EQ(p.prefill.timeout(), p.now + 100ms);
+    for (const Nanos end = p.now + 5s; p.now < end;) {
+        p.now = std::min(p.prefill.timeout(), p.decode.timeout());
+        p.prefill.on_timeout(p.now);
+        p.settle();
+        p.decode.on_timeout(p.now);
+        p.settle();
+    }
+    EXPECT_TRUE(p.prefill.status().ok() && p.decode.status().ok()) << p.decode.status().to_string();
 }
 
 TEST(Session, SilenceIsPeerLostAndAnyByteIsNotSilence) {
@@ -400,22 +331,6 @@ TEST(Session, ACutFrameIsNamed) {
     p.decode.link_failed(Lane::high, {ErrorCode::peer_lost, "the peer closed the connection"});
     EXPECT_EQ(p.decode.status().to_string(),
               "peer_lost: the peer closed the connection, in the middle of a page frame (100 of 500 bytes)");
-}
-
-TEST(Session, RequestsAreBounded) {
-    SessionOptions prefill = test_options(Role::prefill);
-    prefill.requests_max = 3;
-    SessionPair p(prefill);
-    p.connect();
-    for (std::uint64_t id = 0; id < 3; ++id) {
-        EXPECT_TRUE(p.decode.request(test_request(id, 1, 10), p.now).ok());
-    }
-    EXPECT_EQ(p.decode.request(test_request(3, 1, 10), p.now).code(), ErrorCode::limit_exceeded);
-    p.decode.abort({0, 1, ErrorCode::cancelled, ""}, p.now);
-    p.settle();
-    EXPECT_TRUE(p.decode.request(test_request(3, 1, 10), p.now).ok());
-    p.settle();
-    EXPECT_TRUE(p.prefill.status().ok()) << p.prefill.status().to_string();
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What the tests of wire and transport share: a small model, requests, and payloads that know which page they belong to.
+// What the tests of wire and transport share: a small model, requests, and payloads that know which page they belong
+// to.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +31,8 @@ inline SessionOptions test_options(Role role, std::uint64_t connection_id = 7) {
     return o;
 }
 
-inline Request test_request(std::uint64_t id, std::uint32_t generation, std::size_t tokens, std::uint32_t page_tokens = 32,
-                            std::uint8_t tiers = 2) {
+inline Request test_request(std::uint64_t id, std::uint32_t generation, std::size_t tokens,
+                            std::uint32_t page_tokens = 32, std::uint8_t tiers = 2) {
     Request r;
     r.request = id;
     r.generation = generation;
@@ -63,8 +64,8 @@ inline std::vector<kv::PageKey> all_keys(const Request& r, std::size_t layers = 
 
 /// Bytes that follow from the key alone, so that a test can tell a payload under the wrong key.
 inline SharedPayload test_payload(const kv::PageKey& key, std::size_t bytes) {
-    base::Rng rng(base::keyed_bits(key.request * 4096 + key.generation, key.layer * 4U + static_cast<unsigned>(key.kind),
-                                   key.page * 8ULL + key.tier));
+    base::Rng rng(base::keyed_bits(key.request * 4096 + key.generation,
+                                   key.layer * 4U + static_cast<unsigned>(key.kind), key.page * 8ULL + key.tier));
     auto payload = std::make_shared<base::Bytes>(bytes);
     for (std::byte& b : *payload) {
         b = static_cast<std::byte>(rng() & 0xFF);
@@ -72,7 +73,8 @@ inline SharedPayload test_payload(const kv::PageKey& key, std::size_t bytes) {
     return payload;
 }
 
-/// Two sessions joined by nothing but function calls: what one would write, the other receives, at a time of the test's choice.
+/// Two sessions joined by nothing but function calls: what one would write, the other receives, at a time of the test's
+/// choice.
 class SessionPair {
 public:
     explicit SessionPair(SessionOptions prefill_options = test_options(Role::prefill),
@@ -82,7 +84,8 @@ public:
     /// Moves up to `bytes_max` bytes of one lane from one side to the other. Returns how many.
     std::size_t move(Session& from, Session& to, Lane lane, std::size_t bytes_max = SIZE_MAX) {
         const base::ByteView view = from.send_view(lane, now);
-        const base::Bytes bytes(view.begin(), view.begin() + static_cast<std::ptrdiff_t>(std::min(view.size(), bytes_max)));
+        const base::Bytes bytes(view.begin(),
+                                view.begin() + static_cast<std::ptrdiff_t>(std::min(view.size(), bytes_max)));
         from.sent(lane, bytes.size(), now);
         static_cast<void>(to.recv(lane, bytes, now));
         return bytes.size();

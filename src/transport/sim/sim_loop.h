@@ -1,5 +1,5 @@
-// Two sessions over a simulated network in one thread: pumps both ends, runs both applications, and when nothing moves advances
-// the virtual clock to the next time at which something can.
+// Two sessions over a simulated network in one thread: pumps both ends, runs both applications, and when nothing moves
+// advances the virtual clock to the next time at which something can.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace lynx::transport {
 
-/// What runs on top of one session. step() is called after every pump of it and returns when it wants to be called next at the
-/// latest (Nanos::max(): only when bytes moved).
+/// What runs on top of one session. step() is called after every pump of it and returns when it wants to be called next
+/// at the latest (Nanos::max(): only when bytes moved).
 using SimApp = std::function<Nanos(wire::Session& session, Nanos now)>;
 
 class SimLoop {
@@ -25,7 +25,8 @@ public:
     /// Sets up end 0 or 1. `link` empty: the network's own.
     void add(std::size_t which, wire::SessionOptions options, SimApp app, std::unique_ptr<Link> link = nullptr);
 
-    /// Until `over()` holds or both sessions are dead; false when `limit` of virtual time, or kTurnsMax turns, passed first.
+    /// Until `over()` holds or both sessions are dead; false when `limit` of virtual time, or kTurnsMax turns, passed
+    /// first.
     [[nodiscard]] bool run(const std::function<bool()>& over, Nanos limit);
 
     [[nodiscard]] wire::Session& session(std::size_t which) { return *ends_[which].session; }

@@ -87,22 +87,22 @@ Result<std::size_t> SimNetwork::write(std::size_t from, Lane lane, base::ByteVie
     }
     there.busy_until = std::max(there.busy_until, now);
     if (options_.rate_bits_per_s > 0) {
-        there.busy_until += Nanos{static_cast<Nanos::rep>(
-            std::ceil(static_cast<double>(n) * 8e9 / options_.rate_bits_per_s))};
+        there.busy_until +=
+            Nanos{static_cast<Nanos::rep>(std::ceil(static_cast<double>(n) * 8e9 / options_.rate_bits_per_s))};
     }
     Segment segment{base::Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n)), 0, Nanos{0}};
     const auto inside = [&](const std::optional<std::uint64_t>& at) {
         return at && *at >= carried_ && *at < carried_ + n;
     };
     if (inside(options_.corrupt_at)) {
-        segment.bytes[static_cast<std::size_t>(*options_.corrupt_at - carried_)] ^=
-            std::byte{1} << static_cast<int>(rng_.below(8));
+        segment.bytes[static_cast<std::size_t>(*options_.corrupt_at - carried_)] ^= std::byte{1}
+                                                                                    << static_cast<int>(rng_.below(8));
     }
     stalled_ = stalled_ || inside(options_.stall_at);
     broken_ = broken_ || inside(options_.disconnect_at);
     carried_ += n;
-    segment.due = stalled_ ? Nanos::max()
-                           : std::max({there.busy_until + options_.delay, pipe.clogged_until, pipe.last_due});
+    segment.due =
+        stalled_ ? Nanos::max() : std::max({there.busy_until + options_.delay, pipe.clogged_until, pipe.last_due});
     pipe.last_due = segment.due;
     pipe.segments.push_back(std::move(segment));
     pipe.held += n;

@@ -1,6 +1,6 @@
-// A network between two ends under a virtual clock: rate, delay, random segments, clogs, a stall, a disconnect or one flipped
-// bit, all from a seed. Drives the same session and pump as TCP does. Single-threaded: wait() advances the clock instead of
-// blocking. Only wake() may come from another thread.
+// A network between two ends under a virtual clock: rate, delay, random segments, clogs, a stall, a disconnect or one
+// flipped bit, all from a seed. Drives the same session and pump as TCP does. Single-threaded: wait() advances the
+// clock instead of blocking. Only wake() may come from another thread.
 #pragma once
 
 #include <array>
@@ -20,16 +20,16 @@ namespace lynx::transport {
 
 struct SimOptions {
     std::uint64_t seed = 1;
-    double rate_bits_per_s = 0;                   ///< per direction, shared by its lanes; 0: not limited
+    double rate_bits_per_s = 0;  ///< per direction, shared by its lanes; 0: not limited
     Nanos delay{0};
-    std::size_t buffer_bytes = 65536;             ///< per lane and direction: accepted and not yet read
-    std::size_t segment_bytes_max = 65536;        ///< a write accepts and a read returns 1..this many bytes, at random
-    double clog_chance = 0;                       ///< per write: the lane delivers nothing more for up to clog_max
+    std::size_t buffer_bytes = 65536;       ///< per lane and direction: accepted and not yet read
+    std::size_t segment_bytes_max = 65536;  ///< a write accepts and a read returns 1..this many bytes, at random
+    double clog_chance = 0;                 ///< per write: the lane delivers nothing more for up to clog_max
     Nanos clog_max{0};
     // Faults, by the count of bytes accepted in both directions. At most one byte is touched.
-    std::optional<std::uint64_t> disconnect_at = std::nullopt;   ///< both lanes break, what is in flight is lost
-    std::optional<std::uint64_t> stall_at = std::nullopt;        ///< from here on nothing is delivered, nothing is reported
-    std::optional<std::uint64_t> corrupt_at = std::nullopt;      ///< one bit of this byte flips
+    std::optional<std::uint64_t> disconnect_at = std::nullopt;  ///< both lanes break, what is in flight is lost
+    std::optional<std::uint64_t> stall_at = std::nullopt;    ///< from here on nothing is delivered, nothing is reported
+    std::optional<std::uint64_t> corrupt_at = std::nullopt;  ///< one bit of this byte flips
 };
 
 class SimNetwork {
@@ -64,10 +64,10 @@ private:
         Nanos clogged_until{0};
     };
     struct End {
-        std::array<Pipe, wire::kLanes> pipes;   ///< towards this end
-        Nanos busy_until{0};                    ///< the wire towards this end
-        Nanos ended_at = Nanos::max();          ///< when the other end has written its last, that arrives here then
-        bool shut = false;                      ///< this end writes no more
+        std::array<Pipe, wire::kLanes> pipes;  ///< towards this end
+        Nanos busy_until{0};                   ///< the wire towards this end
+        Nanos ended_at = Nanos::max();         ///< when the other end has written its last, that arrives here then
+        bool shut = false;                     ///< this end writes no more
         bool closed = false;
         std::atomic<bool> woken{false};
     };

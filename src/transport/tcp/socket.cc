@@ -59,8 +59,9 @@ Result<Address> loopback_address(const std::string& host, std::uint16_t port) {
                       "address '" + host + "': expected a numeric IPv4 or IPv6 address or localhost"};
     }
     if (!loopback) {
-        return Status{ErrorCode::invalid_argument,
-                      "address '" + host + "': only loopback is allowed, the protocol neither encrypts nor authenticates"};
+        return Status{
+            ErrorCode::invalid_argument,
+            "address '" + host + "': only loopback is allowed, the protocol neither encrypts nor authenticates"};
     }
     return out;
 }
@@ -70,11 +71,13 @@ Status set_lane_options(int fd, wire::Lane lane, const TcpOptions& options) {
         return ::setsockopt(fd, level, name, &value, sizeof value) == 0;
     };
     const bool high = lane == wire::Lane::high;
-    // Both lanes: a frame's last piece must not wait for an acknowledgement; the session already writes in large pieces.
+    // Both lanes: a frame's last piece must not wait for an acknowledgement; the session already writes in large
+    // pieces.
     if (!set(IPPROTO_TCP, TCP_NODELAY, 1)) {
         return os_error("TCP_NODELAY", errno);
     }
-    if (!high && !set(IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options.not_sent_low_bytes))) {
+    const std::uint32_t not_sent = high ? options.not_sent_high_bytes : options.not_sent_low_bytes;
+    if (!set(IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(not_sent))) {
         return os_error("TCP_NOTSENT_LOWAT", errno);
     }
     const auto timeout_ms = std::chrono::duration_cast<std::chrono::milliseconds>(options.user_timeout).count();

@@ -36,13 +36,13 @@ private:
 /// An address of this machine's loopback interface.
 struct Address {
     int family = 0;
-    std::uint32_t size = 0;             ///< of the sockaddr
+    std::uint32_t size = 0;  ///< of the sockaddr
     alignas(8) unsigned char bytes[128] = {};
     [[nodiscard]] std::uint16_t port() const noexcept;
 };
 
-/// "127.0.0.1", "::1" or "localhost" and a port. invalid_argument for anything but a loopback address: the protocol does not
-/// encrypt and does not ask who is there.
+/// "127.0.0.1", "::1" or "localhost" and a port. invalid_argument for anything but a loopback address: the protocol
+/// does not encrypt and does not ask who is there.
 [[nodiscard]] Result<Address> loopback_address(const std::string& host, std::uint16_t port);
 
 /// An io Status: "<what>: <strerror(error)>".

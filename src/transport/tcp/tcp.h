@@ -16,15 +16,18 @@
 
 namespace lynx::transport {
 
-/// Marks: high AF41 (DSCP 34, interactive and elastic) with SO_PRIORITY 6 (TC_PRIO_INTERACTIVE, pfifo_fast's first band), low
-/// AF11 (DSCP 10, high-throughput data) with SO_PRIORITY 2 (TC_PRIO_BULK, its last). Not EF: that is for small, paced flows.
+/// Marks: high AF41 (DSCP 34, interactive and elastic) with SO_PRIORITY 6 (TC_PRIO_INTERACTIVE, pfifo_fast's first
+/// band), low AF11 (DSCP 10, high-throughput data) with SO_PRIORITY 2 (TC_PRIO_BULK, its last). Not EF: that is for
+/// small, paced flows.
 struct TcpOptions {
     std::uint8_t dscp_high = 34;
     std::uint8_t dscp_low = 10;
     int priority_high = 6;
     int priority_low = 2;
-    std::uint32_t not_sent_low_bytes = 16384;         ///< TCP_NOTSENT_LOWAT of the low lane: what a new anchor cannot overtake
-    Nanos user_timeout = std::chrono::seconds(10);    ///< TCP_USER_TIMEOUT: unacknowledged data, 0: the kernel's default
+    // TCP_NOTSENT_LOWAT: bytes in the kernel that nothing can overtake any more, a new anchor or an abort.
+    std::uint32_t not_sent_high_bytes = 131072;
+    std::uint32_t not_sent_low_bytes = 16384;
+    Nanos user_timeout = std::chrono::seconds(10);  ///< TCP_USER_TIMEOUT: unacknowledged data, 0: the kernel's default
     Nanos pairing_timeout = std::chrono::seconds(5);  ///< listener: from accept to the whole hello header
     std::size_t half_open_max = 32;                   ///< listener: connections not yet paired; the oldest give way
 };
@@ -32,8 +35,9 @@ struct TcpOptions {
 /// A number for Hello::connection_id: random, never 0.
 [[nodiscard]] std::uint64_t make_connection_id();
 
-/// Connects both lanes. The session must then say hello with a connection id of make_connection_id(): that is what pairs the
-/// lanes on the other side. invalid_argument: not a loopback address; io: refused; timeout: `deadline` (SteadyClock) passed.
+/// Connects both lanes. The session must then say hello with a connection id of make_connection_id(): that is what
+/// pairs the lanes on the other side. invalid_argument: not a loopback address; io: refused; timeout: `deadline`
+/// (SteadyClock) passed.
 [[nodiscard]] Result<std::unique_ptr<Link>> tcp_connect(const std::string& host, std::uint16_t port,
                                                         const TcpOptions& options, Nanos deadline);
 
@@ -43,8 +47,8 @@ struct Accepted {
     std::uint64_t connection_id = 0;
 };
 
-/// Listens and pairs connections by the connection id in the header of the first frame on each. One thread calls accept();
-/// wake() may be called from any.
+/// Listens and pairs connections by the connection id in the header of the first frame on each. One thread calls
+/// accept(); wake() may be called from any.
 class TcpListener {
 public:
     /// Port 0: any free one. invalid_argument: not a loopback address; io: in use or refused.
@@ -55,8 +59,9 @@ public:
     TcpListener& operator=(const TcpListener&) = delete;
 
     [[nodiscard]] std::uint16_t port() const noexcept;
-    /// The next paired peer; empty when `deadline` (SteadyClock) passed or wake() was called. Connections that say something
-    /// else than hello, nothing in time, or the same lane twice are closed without a word. io: the listening socket failed.
+    /// The next paired peer; empty when `deadline` (SteadyClock) passed or wake() was called. Connections that say
+    /// something else than hello, nothing in time, or the same lane twice are closed without a word. io: the listening
+    /// socket failed.
     [[nodiscard]] Result<std::optional<Accepted>> accept(Nanos deadline);
     /// Ends an accept() in progress, or the next one. Thread-safe.
     void wake() noexcept;

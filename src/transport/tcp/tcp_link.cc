@@ -26,8 +26,7 @@ Status socket_error(int error) {
         case ETIMEDOUT:
         case EHOSTUNREACH:
         case ENETUNREACH:
-        case ENETDOWN:
-            return {ErrorCode::peer_lost, "the connection broke: " + std::generic_category().message(error)};
+        case ENETDOWN: return {ErrorCode::peer_lost, "the connection broke: " + std::generic_category().message(error)};
         default: return os_error("socket", error);
     }
 }

@@ -23,9 +23,9 @@ constexpr int kBacklog = 64;
 struct HalfOpen {
     Fd socket;
     Nanos deadline{0};
-    base::Bytes bytes;              ///< of the hello header; read here, replayed into the link
+    base::Bytes bytes;  ///< of the hello header; read here, replayed into the link
     bool dead = false;
-    bool named = false;             ///< the header is whole and good
+    bool named = false;  ///< the header is whole and good
     std::uint64_t connection_id = 0;
     Lane lane = Lane::high;
 };
@@ -63,7 +63,7 @@ struct TcpListener::State {
     std::vector<HalfOpen> half_open;  ///< oldest first
 
     [[nodiscard]] Status take_new(Nanos now);
-    [[nodiscard]] Result<std::optional<Accepted>> pair_up();
+    [[nodiscard]] std::optional<Accepted> pair_up();
 };
 
 TcpListener::TcpListener(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
@@ -103,6 +103,11 @@ Status TcpListener::State::take_new(Nanos now) {
     for (std::size_t i = 0; i < options.half_open_max; ++i) {
         Fd accepted(::accept4(socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!accepted.valid()) {
+            const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+            if (exhausted && !half_open.empty()) {
+                half_open.erase(half_open.begin());
+                continue;
+            }
             const bool transient = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EPROTO;
             return transient ? Status{} : os_error("accept", errno);
         }
@@ -117,7 +122,7 @@ Status TcpListener::State::take_new(Nanos now) {
     return {};
 }
 
-Result<std::optional<Accepted>> TcpListener::State::pair_up() {
+std::optional<Accepted> TcpListener::State::pair_up() {
     for (std::size_t i = 0; i < half_open.size(); ++i) {
         for (std::size_t j = i + 1; j < half_open.size(); ++j) {
             HalfOpen& a = half_open[i];
@@ -138,12 +143,12 @@ Result<std::optional<Accepted>> TcpListener::State::pair_up() {
             half_open.erase(half_open.begin() + static_cast<std::ptrdiff_t>(j));
             half_open.erase(half_open.begin() + static_cast<std::ptrdiff_t>(i));
             if (!link.ok()) {
-                return link.status();
+                return pair_up();  // this pair is gone, closed with its sockets; bounded by the half-open ones left
             }
-            return std::optional<Accepted>(Accepted{std::move(link).value(), id});
+            return Accepted{std::move(link).value(), id};
         }
     }
-    return std::optional<Accepted>();
+    return std::nullopt;
 }
 
 Result<std::optional<Accepted>> TcpListener::accept(Nanos deadline) {
@@ -152,8 +157,7 @@ Result<std::optional<Accepted>> TcpListener::accept(Nanos deadline) {
     std::vector<pollfd> entries;
     // Each pass waits; the loop ends at the deadline at the latest.
     while (true) {
-        LYNX_ASSIGN(std::optional<Accepted> paired, s.pair_up());
-        if (paired) {
+        if (std::optional<Accepted> paired = s.pair_up()) {
             return paired;
         }
         const Nanos now = clock.now();
