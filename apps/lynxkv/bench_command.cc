@@ -34,7 +34,7 @@ int run(Arguments& a, const Context& context) {
     if (link.value().rate_bits_per_s > 0) {
         a.config.link_rate_bits_per_s = link.value().rate_bits_per_s;
     }
-    std::optional<PrefillChild> prefill;   // lives until every row is measured
+    std::optional<PrefillChild> prefill;  // lives until every row is measured
     a.config.start_prefill = [&](lynx::LinkEmulation emulation) -> lynx::Result<std::string> {
         std::vector<std::string> arguments = model_arguments(a.config.model);
         arguments.insert(arguments.end(), {"--sequences", "1"});
@@ -65,7 +65,8 @@ void add_bench_command(CLI::App& app, Context context) {
     a->config.systems = {"f16", "int8", "int8-split", "alg1", "lynx44", "nested44-mono", "nested44"};
     CLI::App* command = app.add_subcommand("bench", "measure");
     command->require_subcommand(1);
-    CLI::App* e2e = command->add_subcommand("e2e", "the same KV over the same emulated link for every system, KV ready at time zero");
+    CLI::App* e2e = command->add_subcommand(
+        "e2e", "the same KV over the same emulated link for every system, KV ready at time zero");
     add_model_options(*e2e, a->config.model);
     add_prompt_options(*e2e, a->prompt);
     add_link_options(*e2e, a->link);
@@ -73,13 +74,19 @@ void add_bench_command(CLI::App& app, Context context) {
         ->capture_default_str();
     e2e->add_option("--prompt-tokens", a->config.prompt_tokens_max, "cut the prompt to this many tokens; 0: all")
         ->capture_default_str();
-    e2e->add_option("--systems", a->config.systems, "codecs to measure; a progressive one drafts")->delimiter(',')->capture_default_str();
-    e2e->add_option("--tokens", a->config.tokens, "output tokens, the prefill node's first one included")->capture_default_str();
+    e2e->add_option("--systems", a->config.systems, "codecs to measure; a progressive one drafts")
+        ->delimiter(',')
+        ->capture_default_str();
+    e2e->add_option("--tokens", a->config.tokens, "output tokens, the prefill node's first one included")
+        ->capture_default_str();
     e2e->add_option("--repeats", a->config.repeats, "runs per system; medians are printed")->capture_default_str();
     e2e->add_option("--window", a->config.window, "draft exactly this many tokens; default: adaptive");
-    e2e->add_option("--sinks", a->config.codec.sinks, "first tokens kept exact in the anchor (nested44)")->capture_default_str();
-    e2e->add_option("--recent", a->config.codec.recent, "newest tokens kept exact in the anchor (nested44)")->capture_default_str();
-    e2e->add_option("--alpha", a->config.codec.alpha, "curvature of the alpha-law (alg1, lynx44)")->capture_default_str();
+    e2e->add_option("--sinks", a->config.codec.sinks, "first tokens kept exact in the anchor (nested44)")
+        ->capture_default_str();
+    e2e->add_option("--recent", a->config.codec.recent, "newest tokens kept exact in the anchor (nested44)")
+        ->capture_default_str();
+    e2e->add_option("--alpha", a->config.codec.alpha, "curvature of the alpha-law (alg1, lynx44)")
+        ->capture_default_str();
     e2e->add_option("--meta", a->config.codec.meta, "metadata precision (alg1, lynx44)")->capture_default_str();
     e2e->add_flag("--json", a->json, "one JSON object instead of the table");
     e2e->callback([a, context] { context.exit_code = run(*a, context); });

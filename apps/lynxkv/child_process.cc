@@ -24,7 +24,7 @@ using lynx::Status;
 
 namespace {
 
-constexpr double kPrefillStartTimeoutS = 120;   // loading a model of many gigabytes from a cold disk
+constexpr double kPrefillStartTimeoutS = 120;  // loading a model of many gigabytes from a cold disk
 constexpr std::string_view kListening = "listening on ";
 
 std::chrono::steady_clock::time_point after(double seconds) {
@@ -127,7 +127,8 @@ Result<std::string> ChildProcess::read_line(double timeout_s) {
             buffer_.erase(0, end + 1);
             return line;
         }
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
         pollfd p{stdout_fd_, POLLIN, 0};
         if (left.count() <= 0 || ::poll(&p, 1, static_cast<int>(left.count())) == 0) {
             return Status{ErrorCode::timeout, "no line from process " + std::to_string(pid_)};

@@ -14,8 +14,8 @@ namespace lynxkv {
 class ChildProcess {
 public:
     struct Options {
-        bool capture_stdout = false;   ///< read_line() reads it; otherwise inherited
-        bool own_group = false;        ///< the terminal's Ctrl-C does not reach it
+        bool capture_stdout = false;  ///< read_line() reads it; otherwise inherited
+        bool own_group = false;       ///< the terminal's Ctrl-C does not reach it
     };
     /// Runs this executable with `arguments` (argv[1] on). io when it cannot start.
     [[nodiscard]] static lynx::Result<ChildProcess> start(const std::vector<std::string>& arguments, Options options);

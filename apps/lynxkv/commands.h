@@ -12,7 +12,7 @@ namespace lynxkv {
 /// What a subcommand gets from main.
 struct Context {
     const SignalStop& stop;
-    const std::vector<std::string>& arguments;   ///< as typed, from the subcommand's name on
+    const std::vector<std::string>& arguments;  ///< as typed, from the subcommand's name on
     int& exit_code;
 };
 

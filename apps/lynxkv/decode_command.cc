@@ -14,9 +14,11 @@ void DecodeOptions::add(CLI::App& app) {
     add_prompt_options(app, prompt);
     add_codec_options(app, request.codec);
     add_sampling_options(app, request);
-    app.add_option("--stall-timeout", config.stall_timeout_s, "seconds without any arrival after which the request fails")
+    app.add_option("--stall-timeout", config.stall_timeout_s,
+                   "seconds without any arrival after which the request fails")
         ->capture_default_str();
-    app.add_flag("--provisional", provisional, "show drafts (dimmed) before they are verified, and withdraw them visibly");
+    app.add_flag("--provisional", provisional,
+                 "show drafts (dimmed) before they are verified, and withdraw them visibly");
     app.add_flag("--json", json, "print one JSON object instead of the text and the timeline");
 }
 
@@ -57,13 +59,16 @@ int run(DecodeOptions& a, const Context& context) {
 
 void add_decode_command(CLI::App& app, Context context) {
     auto a = std::make_shared<DecodeOptions>();
-    CLI::App* command = app.add_subcommand("decode", "answer one prompt: KV from a prefill node, drafts while it arrives");
+    CLI::App* command =
+        app.add_subcommand("decode", "answer one prompt: KV from a prefill node, drafts while it arrives");
     command->add_option("--prefill", a->config.prefill, "HOST:PORT of the prefill node")->required();
     add_model_options(*command, a->config.model);
     add_link_options(*command, a->link);
     command->add_option("--connect-timeout", a->config.connect_timeout_s, "seconds to wait for the prefill node")
         ->capture_default_str();
-    command->add_option("--peer-timeout", a->config.peer_timeout_s, "seconds of silence after which the prefill node is dead")
+    command
+        ->add_option("--peer-timeout", a->config.peer_timeout_s,
+                     "seconds of silence after which the prefill node is dead")
         ->capture_default_str();
     a->add(*command);
     command->callback([a, context] { context.exit_code = run(*a, context); });

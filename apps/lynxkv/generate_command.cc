@@ -55,7 +55,8 @@ int run(const DecodeOptions& a, const Context& context) {
 
 void add_generate_command(CLI::App& app, Context context) {
     auto a = std::make_shared<DecodeOptions>();
-    CLI::App* command = app.add_subcommand("generate", "start both nodes on this machine, answer one prompt, stop them");
+    CLI::App* command =
+        app.add_subcommand("generate", "start both nodes on this machine, answer one prompt, stop them");
     add_model_options(*command, a->config.model);
     add_link_options(*command, a->link);
     a->add(*command);

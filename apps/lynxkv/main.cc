@@ -14,7 +14,9 @@ int main(int argc, char** argv) {
     const lynxkv::SignalStop stop;
     const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
     int exit_code = lynxkv::kExitOk;
-    CLI::App app("Disaggregated LLM serving that answers sooner: the KV cache travels coarse first, drafts hide the rest.", "lynxkv");
+    CLI::App app(
+        "Disaggregated LLM serving that answers sooner: the KV cache travels coarse first, drafts hide the rest.",
+        "lynxkv");
     app.require_subcommand(0, 1);
     bool version = false;
     bool json = false;

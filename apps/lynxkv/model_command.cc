@@ -19,7 +19,8 @@ void add_model_command(CLI::App& app, Context context) {
     requantize->add_option("IN", a->in, "GGUF to read")->required();
     requantize->add_option("OUT", a->out, "GGUF to write")->required();
     requantize->add_option("--type", a->type, "q4_0 or q8_0")->capture_default_str();
-    requantize->callback([a, context] { context.exit_code = exit_code(lynx::requantize_model(a->in, a->out, a->type)); });
+    requantize->callback(
+        [a, context] { context.exit_code = exit_code(lynx::requantize_model(a->in, a->out, a->type)); });
 }
 
 }  // namespace lynxkv

@@ -62,7 +62,8 @@ void add_model_options(CLI::App& app, lynx::ModelConfig& model) {
     app.add_option("-m,--model", model.path, "GGUF file, or 'fake' for the deterministic test model")
         ->required()
         ->envname("LYNXKV_MODEL");
-    app.add_option("--context", model.context_tokens, "tokens a sequence may hold, prompt and output")->capture_default_str();
+    app.add_option("--context", model.context_tokens, "tokens a sequence may hold, prompt and output")
+        ->capture_default_str();
     app.add_option("--threads", model.threads, "inference threads of a node")->capture_default_str();
     app.add_option("--batch", model.batch_tokens, "tokens per step, and per prefill chunk")->capture_default_str();
 }
@@ -87,7 +88,8 @@ void add_codec_options(CLI::App& app, lynx::CodecOptions& codec) {
     app.add_option("--page", codec.page_tokens, "tokens per page")->capture_default_str();
     app.add_option("--meta", codec.meta, "metadata precision (alg1, lynx44): f32, f16 or q8")->capture_default_str();
     app.add_option("--sinks", codec.sinks, "first tokens kept exact in the anchor (nested44)")->capture_default_str();
-    app.add_option("--recent", codec.recent, "newest prompt tokens kept exact in the anchor (nested44)")->capture_default_str();
+    app.add_option("--recent", codec.recent, "newest prompt tokens kept exact in the anchor (nested44)")
+        ->capture_default_str();
 }
 
 void add_prompt_options(CLI::App& app, PromptOptions& prompt) {

@@ -36,12 +36,14 @@ int run(Arguments& a, const Context& context) {
 
 void add_prefill_command(CLI::App& app, Context context) {
     auto a = std::make_shared<Arguments>();
-    CLI::App* command = app.add_subcommand("prefill", "run a prefill node: computes KV and sends it, coarse tiers first");
+    CLI::App* command =
+        app.add_subcommand("prefill", "run a prefill node: computes KV and sends it, coarse tiers first");
     a->config.listen = "127.0.0.1:7070";
     a->config.model.sequences = 2;
     add_model_options(*command, a->config.model);
     add_link_options(*command, a->link);
-    command->add_option("--listen", a->config.listen, "HOST:PORT, loopback only; port 0 picks a free one")->capture_default_str();
+    command->add_option("--listen", a->config.listen, "HOST:PORT, loopback only; port 0 picks a free one")
+        ->capture_default_str();
     command->add_option("--sequences", a->config.model.sequences, "prompts whose KV is kept")->capture_default_str();
     command->add_option("--peer-timeout", a->config.peer_timeout_s, "seconds of silence after which a peer is dead")
         ->capture_default_str();

@@ -14,7 +14,7 @@ public:
 
 private:
     std::stop_source source_;
-    std::jthread watcher_;   // joined last: declared after what it uses
+    std::jthread watcher_;  // joined last: declared after what it uses
 };
 
 }  // namespace lynxkv

@@ -18,7 +18,9 @@ void put(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdou
 }  // namespace
 
 Terminal::Terminal(Options options)
-    : options_(options), stderr_is_terminal_(isatty(STDERR_FILENO) == 1), stdout_is_terminal_(isatty(STDOUT_FILENO) == 1) {}
+    : options_(options),
+      stderr_is_terminal_(isatty(STDERR_FILENO) == 1),
+      stdout_is_terminal_(isatty(STDOUT_FILENO) == 1) {}
 
 lynx::GenerateEvents Terminal::events() {
     lynx::GenerateEvents events;

@@ -31,17 +31,17 @@ struct LinkEmulation {
 /// A model as a node loads it. `path` is a GGUF file, or "fake" / "fake:SEED" for the deterministic test model.
 struct ModelConfig {
     std::string path;
-    std::uint32_t context_tokens = 4096;   ///< per sequence
+    std::uint32_t context_tokens = 4096;  ///< per sequence
     std::uint32_t sequences = 1;
     std::uint32_t threads = 1;
-    std::uint32_t batch_tokens = 256;      ///< rows per step; the prefill chunk
+    std::uint32_t batch_tokens = 256;  ///< rows per step; the prefill chunk
 };
 
 struct PrefillConfig {
     ModelConfig model;
-    std::string listen = "127.0.0.1:0";    ///< loopback only; port 0 picks a free one
+    std::string listen = "127.0.0.1:0";  ///< loopback only; port 0 picks a free one
     LinkEmulation link;
-    double peer_timeout_s = 5;             ///< silence after which a peer counts as dead
+    double peer_timeout_s = 5;  ///< silence after which a peer counts as dead
     /// Called once with the bound port when connections are accepted.
     std::function<void(std::uint16_t port)> on_listening;
     /// One line per outcome (request id, what happened); may be called from several threads.
@@ -53,34 +53,34 @@ struct PrefillConfig {
 
 struct DecodeConfig {
     ModelConfig model;
-    std::string prefill = "127.0.0.1:0";   ///< HOST:PORT of the prefill node
+    std::string prefill = "127.0.0.1:0";  ///< HOST:PORT of the prefill node
     LinkEmulation link;
     double connect_timeout_s = 10;
     double peer_timeout_s = 5;
-    double stall_timeout_s = 30;           ///< a request without any progress for this long fails with timeout
+    double stall_timeout_s = 30;  ///< a request without any progress for this long fails with timeout
 };
 
 struct GenerateRequest {
-    std::string prompt;                    ///< text; ignored when prompt_tokens is not empty
+    std::string prompt;  ///< text; ignored when prompt_tokens is not empty
     std::vector<std::int32_t> prompt_tokens;
-    bool chat = false;                     ///< wrap the text in the model's chat template
-    std::uint32_t max_tokens = 64;         ///< output tokens, the prefill node's first one included
+    bool chat = false;              ///< wrap the text in the model's chat template
+    std::uint32_t max_tokens = 64;  ///< output tokens, the prefill node's first one included
     float temperature = 0;
     std::uint32_t top_k = 0;
     float top_p = 1;
-    std::optional<std::uint64_t> seed;     ///< with temperature > 0: coupled sampling, reproducible
+    std::optional<std::uint64_t> seed;  ///< with temperature > 0: coupled sampling, reproducible
     std::vector<std::string> stop_strings;
-    bool ignore_end = false;               ///< go on after an end token (benchmarks)
+    bool ignore_end = false;  ///< go on after an end token (benchmarks)
     CodecOptions codec;
-    bool draft = true;                     ///< false: wait for the last tier, then decode
-    std::optional<std::uint32_t> window;   ///< exactly this many drafts; absent: adaptive
+    bool draft = true;                    ///< false: wait for the last tier, then decode
+    std::optional<std::uint32_t> window;  ///< exactly this many drafts; absent: adaptive
 };
 
 /// One change of the visible output.
 struct TextUpdate {
-    std::string_view committed;            ///< new final text, to append to the final text so far
-    std::string_view provisional;          ///< all drafted text that now stands behind it
-    std::uint32_t retracted = 0;           ///< drafts withdrawn by this update
+    std::string_view committed;    ///< new final text, to append to the final text so far
+    std::string_view provisional;  ///< all drafted text that now stands behind it
+    std::uint32_t retracted = 0;   ///< drafts withdrawn by this update
 };
 
 /// What a caller may watch while a request runs; every member may be empty. Called on the thread that called generate().
@@ -93,31 +93,31 @@ enum class Finish : std::uint8_t { length, end_token, stop_string };
 [[nodiscard]] std::string_view to_string(Finish finish) noexcept;
 
 struct TierReport {
-    std::uint64_t bytes = 0;               ///< payload and framing
-    double first_byte_s = 0;               ///< arrival of its first page
-    double complete_s = 0;                 ///< arrival of its last page
-    double bits_per_element = 0;           ///< all-in, this tier alone
+    std::uint64_t bytes = 0;      ///< payload and framing
+    double first_byte_s = 0;      ///< arrival of its first page
+    double complete_s = 0;        ///< arrival of its last page
+    double bits_per_element = 0;  ///< all-in, this tier alone
 };
 
 /// Seconds count from the sending of the request.
 struct GenerateReport {
-    std::vector<std::int32_t> tokens;      ///< committed, token 1 first; ends with the end token if there was one
-    std::vector<double> committed_s;       ///< per token
+    std::vector<std::int32_t> tokens;  ///< committed, token 1 first; ends with the end token if there was one
+    std::vector<double> committed_s;   ///< per token
     std::string text;
     Finish finish = Finish::length;
     std::uint32_t prompt_tokens = 0;
     std::string codec;
     std::vector<TierReport> tiers;
-    double prefill_s = 0;                  ///< until the prefill node had finished
+    double prefill_s = 0;  ///< until the prefill node had finished
     bool prefix_hit = false;
-    double token1_s = 0;                   ///< token 1 arrived from the prefill node
-    double anchor_complete_s = 0;          ///< tier 0 in place
+    double token1_s = 0;           ///< token 1 arrived from the prefill node
+    double anchor_complete_s = 0;  ///< tier 0 in place
     std::optional<double> first_provisional_s;
-    double last_tier_s = 0;                ///< last byte of the last tier arrived
+    double last_tier_s = 0;  ///< last byte of the last tier arrived
     std::optional<double> verify_start_s;
     std::optional<double> verified_s;
-    double verify_waited_s = 0;            ///< inside the pass, at layer gates
-    double tpot_s = 0;                     ///< mean of ordinary decode steps
+    double verify_waited_s = 0;  ///< inside the pass, at layer gates
+    double tpot_s = 0;           ///< mean of ordinary decode steps
     double draft_tpot_s = 0;
     double verify_per_token_s = 0;
     std::uint32_t window = 0;

@@ -55,8 +55,8 @@ private:
 template <class T>
 class [[nodiscard]] Result {
 public:
-    Result(T value) : value_(std::move(value)) {}              // NOLINT(google-explicit-constructor)
-    Result(Status status) : status_(std::move(status)) {}      // NOLINT(google-explicit-constructor)
+    Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+    Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
     [[nodiscard]] bool ok() const noexcept { return value_.has_value(); }
     [[nodiscard]] const Status& status() const noexcept { return status_; }

@@ -25,7 +25,9 @@ using ByteView = std::span<const std::byte>;
 [[nodiscard]] std::uint32_t crc32(ByteView bytes, std::uint32_t crc = 0) noexcept;
 
 /// The bytes of a string, not copied.
-[[nodiscard]] inline ByteView as_view(std::string_view s) noexcept { return std::as_bytes(std::span(s.data(), s.size())); }
+[[nodiscard]] inline ByteView as_view(std::string_view s) noexcept {
+    return std::as_bytes(std::span(s.data(), s.size()));
+}
 
 template <class T>
 concept Scalar = std::is_arithmetic_v<T> || std::is_enum_v<T>;

@@ -3,11 +3,11 @@
 
 #include "lynx/status.h"
 
-#define LYNX_TRY(expression)                                  \
-    do {                                                      \
+#define LYNX_TRY(expression)                                                \
+    do {                                                                    \
         if (::lynx::Status try_status_ = (expression); !try_status_.ok()) { \
-            return try_status_;                               \
-        }                                                     \
+            return try_status_;                                             \
+        }                                                                   \
     } while (false)
 
 #define LYNX_CONCAT_INNER(a, b) a##b

@@ -163,9 +163,10 @@ private:
             return Status{ErrorCode::invalid_argument, "the prompt is empty"};
         }
         if (prompt.size() + config_.tokens > config_.model.context_tokens) {
-            return Status{ErrorCode::invalid_argument,
-                          "the prompt (" + std::to_string(prompt.size()) + " tokens) and " + std::to_string(config_.tokens) +
-                              " output tokens do not fit the context of " + std::to_string(config_.model.context_tokens)};
+            return Status{ErrorCode::invalid_argument, "the prompt (" + std::to_string(prompt.size()) +
+                                                           " tokens) and " + std::to_string(config_.tokens) +
+                                                           " output tokens do not fit the context of " +
+                                                           std::to_string(config_.model.context_tokens)};
         }
         return prompt;
     }
@@ -211,10 +212,12 @@ private:
         row.tokens_equal_full = true;
         for (std::uint32_t i = 0; i < config_.repeats; ++i) {
             LYNX_TRY(interrupted());
-            progress("measuring " + reference.name + ", run " + std::to_string(i + 1) + " of " + std::to_string(config_.repeats));
+            progress("measuring " + reference.name + ", run " + std::to_string(i + 1) + " of " +
+                     std::to_string(config_.repeats));
             LYNX_ASSIGN(GenerateReport run, decode_node.generate(request_for(reference.name), {}, stop_));
             if (!run.prefix_hit) {
-                return Status{ErrorCode::invalid_argument, "bench: the prefill node did not have the prompt's KV ready"};
+                return Status{ErrorCode::invalid_argument,
+                              "bench: the prefill node did not have the prompt's KV ready"};
             }
             row.tokens_equal_full = row.tokens_equal_full && run.tokens == reference.tokens;
             runs.push_back(std::move(run));
@@ -223,9 +226,12 @@ private:
         return row;
     }
 
-    void fill(E2eRow& row, const std::vector<GenerateReport>& runs, const CodecReference& reference, double rate) const {
+    void fill(E2eRow& row, const std::vector<GenerateReport>& runs, const CodecReference& reference,
+              double rate) const {
         using R = GenerateReport;
-        const auto at = [&](std::size_t token) { return median_of(runs, [token](const R& r) { return r.committed_s[token]; }); };
+        const auto at = [&](std::size_t token) {
+            return median_of(runs, [token](const R& r) { return r.committed_s[token]; });
+        };
         row.system = reference.drafts ? "lynx" : "monolithic";
         row.codec = reference.name;
         row.link_mbit = rate * 1e-6;
@@ -284,7 +290,7 @@ double E2e::model_tt32t_s(const E2eRow& row, const CodecReference& reference, do
     in.anchor_bytes = static_cast<double>(reference.size.tier_bytes[0]);
     in.residual_bytes = static_cast<double>(reference.bytes()) - in.anchor_bytes;
     in.link_bytes_per_s = rate / 8;
-    in.delay_s = 2 * config_.link_delay_s;   // the request travels too
+    in.delay_s = 2 * config_.link_delay_s;  // the request travels too
     in.tpot_s = row.tpot_ms * 1e-3;
     in.verify_base_s = in.tpot_s;
     in.verify_row_s = row.verify_ms_per_token * 1e-3;
@@ -300,6 +306,8 @@ double E2e::model_tt32t_s(const E2eRow& row, const CodecReference& reference, do
 }  // namespace
 }  // namespace bench
 
-Result<E2eReport> run_e2e(const E2eConfig& config, std::stop_token stop) { return bench::E2e(config, std::move(stop)).run(); }
+Result<E2eReport> run_e2e(const E2eConfig& config, std::stop_token stop) {
+    return bench::E2e(config, std::move(stop)).run();
+}
 
 }  // namespace lynx

@@ -18,8 +18,8 @@ namespace lynx::bench {
 /// A prompt's KV as the prefill engine computed it, dense and token-major, and the logits after its last token.
 struct PromptKv {
     std::vector<engine::Token> prompt;
-    std::vector<std::vector<std::byte>> planes;   ///< [2 * layer + (0 key, 1 value)] = [T, channels]
-    std::vector<float> logits;                    ///< [vocabulary]
+    std::vector<std::vector<std::byte>> planes;  ///< [2 * layer + (0 key, 1 value)] = [T, channels]
+    std::vector<float> logits;                   ///< [vocabulary]
 };
 [[nodiscard]] Result<PromptKv> prefill_prompt(engine::Engine& engine, const std::vector<engine::Token>& prompt);
 
@@ -51,6 +51,7 @@ private:
 };
 
 /// Mean over rows of KL(p || q) in nats, p and q the softmax of the rows' logits at temperature 1.
-[[nodiscard]] double mean_kl(const std::vector<std::vector<float>>& p_logits, const std::vector<std::vector<float>>& q_logits);
+[[nodiscard]] double mean_kl(const std::vector<std::vector<float>>& p_logits,
+                             const std::vector<std::vector<float>>& q_logits);
 
 }  // namespace lynx::bench

@@ -43,9 +43,8 @@ std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 }  // namespace
 
 std::string to_json(const E2eReport& report) {
-    Json json{{"machine", report.machine},         {"model", report.model},
-              {"prompt_tokens", report.prompt_tokens}, {"tpot_ms", report.tpot_ms},
-              {"int8_tpots", report.int8_tpots},   {"rows", Json::array()}};
+    Json json{{"machine", report.machine}, {"model", report.model},           {"prompt_tokens", report.prompt_tokens},
+              {"tpot_ms", report.tpot_ms}, {"int8_tpots", report.int8_tpots}, {"rows", Json::array()}};
     for (const E2eRow& row : report.rows) {
         json["rows"].push_back(row_json(row));
     }

@@ -21,7 +21,8 @@ std::string version_json() {
     json["name"] = "lynxkv";
     json["version"] = kBuildVersion;
     json["commit"] = kBuildCommit;
-    json["formats"] = {{"payload", codec::kPayloadVersion}, {"file", codec::kFileVersion}, {"wire", wire::kProtocolVersion}};
+    json["formats"] = {
+        {"payload", codec::kPayloadVersion}, {"file", codec::kFileVersion}, {"wire", wire::kProtocolVersion}};
     json["codecs"] = codecs;
     json["backends"] = {"scalar"};
     json["transports"] = {"tcp", "sim"};

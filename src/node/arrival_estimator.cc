@@ -36,7 +36,8 @@ std::optional<speculate::TransferEstimate> ArrivalEstimator::eta(base::Nanos now
     }
     double before_last_tier = 0;
     double last_tier = 0;
-    double page_bytes = static_cast<double>(bytes_total_) / static_cast<double>(std::max<std::uint32_t>(1, tiers_[0].pages));
+    double page_bytes =
+        static_cast<double>(bytes_total_) / static_cast<double>(std::max<std::uint32_t>(1, tiers_[0].pages));
     for (std::size_t t = 0; t < tiers_.size(); ++t) {
         if (tiers_[t].pages > 0) {
             page_bytes = static_cast<double>(tiers_[t].bytes) / tiers_[t].pages;

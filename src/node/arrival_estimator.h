@@ -26,7 +26,7 @@ public:
 private:
     struct Arrival {
         base::Nanos at;
-        std::uint64_t bytes_before;   // cumulative, this page excluded
+        std::uint64_t bytes_before;  // cumulative, this page excluded
     };
     struct Tier {
         std::uint32_t pages = 0;
@@ -38,7 +38,7 @@ private:
     std::uint32_t pages_per_layer_;
     std::uint64_t bytes_total_ = 0;
     base::Nanos last_at_{0};
-    std::deque<Arrival> recent_;       // bounded by kWindow
+    std::deque<Arrival> recent_;  // bounded by kWindow
 };
 
 }  // namespace lynx::node

@@ -27,7 +27,8 @@ TEST(ArrivalEstimator, ASteadyLinkIsPredictedExactly) {
         const auto eta = estimator.eta(milliseconds(1000 + 50 * i));
         ASSERT_TRUE(eta);
         EXPECT_NEAR(base::to_seconds(eta->last_page), 1.5, 1e-6);
-        EXPECT_NEAR(base::to_seconds(eta->first_layer), i < 2 ? 1.1 : base::to_seconds(milliseconds(1000 + 50 * i)), 1e-6);
+        EXPECT_NEAR(base::to_seconds(eta->first_layer), i < 2 ? 1.1 : base::to_seconds(milliseconds(1000 + 50 * i)),
+                    1e-6);
     }
 }
 

@@ -5,9 +5,9 @@
 
 #include "base/rng.h"
 #include "base/try.h"
+#include "codec/options.h"
 #include "engine/engine.h"
 #include "lynx/node.h"
-#include "codec/options.h"
 #include "node/codec_negotiation.h"
 #include "node/decode_request.h"
 #include "node/endpoint.h"
@@ -110,7 +110,8 @@ public:
         Observer observer(events, *engine_);
         const Status status = drive(*live, observer, paging.tokens);
         const bool all_arrived = live->times().last_tier.has_value();
-        peer_->end(status.ok() && !all_arrived ? Status{ErrorCode::cancelled, "the output ended before the transfer"} : status);
+        peer_->end(status.ok() && !all_arrived ? Status{ErrorCode::cancelled, "the output ended before the transfer"}
+                                               : status);
         LYNX_TRY(status);
         cost_ = live->speculation()->cost();
         return make_report(*live, observer.timeline(), *codec, engine_->info().geometry, paging);
@@ -151,8 +152,8 @@ private:
         }
         const std::uint64_t needed = tokens.size() + std::uint64_t{request.max_tokens};
         if (needed > engine_->info().context_tokens) {
-            return Status{ErrorCode::invalid_argument, "the prompt (" + std::to_string(tokens.size()) + " tokens) and " +
-                                                           std::to_string(request.max_tokens) +
+            return Status{ErrorCode::invalid_argument, "the prompt (" + std::to_string(tokens.size()) +
+                                                           " tokens) and " + std::to_string(request.max_tokens) +
                                                            " output tokens do not fit the context of " +
                                                            std::to_string(engine_->info().context_tokens) + " tokens"};
         }
@@ -222,6 +223,8 @@ private:
 }  // namespace
 }  // namespace node
 
-Result<std::unique_ptr<DecodeNode>> DecodeNode::create(const DecodeConfig& config) { return node::DecodeNodeImpl::open(config); }
+Result<std::unique_ptr<DecodeNode>> DecodeNode::create(const DecodeConfig& config) {
+    return node::DecodeNodeImpl::open(config);
+}
 
 }  // namespace lynx

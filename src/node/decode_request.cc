@@ -81,7 +81,8 @@ void DecodeRequest::on_first_token(engine::Token token) {
     const base::Nanos t = now();
     const std::lock_guard lock(mutex_);
     if (token < 0 || static_cast<std::uint32_t>(token) >= setup_.engine.info().vocabulary) {
-        status_ = {ErrorCode::corrupt, "token 1 from the prefill node is outside the vocabulary: " + std::to_string(token)};
+        status_ = {ErrorCode::corrupt,
+                   "token 1 from the prefill node is outside the vocabulary: " + std::to_string(token)};
     } else if (!token1_) {
         token1_ = token;
         times_.token1 = t;

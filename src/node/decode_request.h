@@ -16,8 +16,8 @@
 #include "codec/codec.h"
 #include "engine/engine.h"
 #include "lynx/status.h"
-#include "node/kv_assembly.h"
 #include "node/arrival_estimator.h"
+#include "node/kv_assembly.h"
 #include "speculate/speculation.h"
 #include "wire/session.h"
 
@@ -26,14 +26,14 @@ namespace lynx::node {
 /// What happened when, for the timeline; absent: has not happened. Times are the node's clock.
 struct RequestTimes {
     struct Tier {
-        std::uint64_t bytes = 0;             ///< payload and framing
+        std::uint64_t bytes = 0;  ///< payload and framing
         std::optional<base::Nanos> first, last;
     };
     base::Nanos start{0};
     std::optional<base::Nanos> prefilled, token1, anchor_complete, last_tier, verify_start, verified;
     std::vector<Tier> tiers;
     base::Nanos verify_waited{0};
-    std::uint32_t prefill_done = 0;          ///< tokens
+    std::uint32_t prefill_done = 0;  ///< tokens
     bool prefix_hit = false;
 };
 
@@ -53,7 +53,7 @@ public:
         kv::Paging paging;
         speculate::Options speculation;
         base::Nanos stall_timeout = std::chrono::seconds(30);
-        WaitForLayer wait_for_layer;         ///< empty: block on the condition variable
+        WaitForLayer wait_for_layer;  ///< empty: block on the condition variable
     };
 
     /// Reserves the sequence's KV.
@@ -90,13 +90,13 @@ private:
     [[nodiscard]] base::Nanos now() const { return setup_.clock.now(); }
     /// Stall check under the lock.
     [[nodiscard]] Status check_alive(base::Nanos now) const;
-    void arrived(base::Nanos now);           // under the lock
+    void arrived(base::Nanos now);  // under the lock
     void apply_layers();
 
     Setup setup_;
     std::unique_ptr<KvAssembly> assembly_;
 
-    mutable std::mutex mutex_;               // guards what follows up to the blank line
+    mutable std::mutex mutex_;  // guards what follows up to the blank line
     std::condition_variable changed_;
     Status status_;
     RequestTimes times_;

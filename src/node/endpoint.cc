@@ -38,12 +38,15 @@ std::unique_ptr<transport::Link> shape(std::unique_ptr<transport::Link> link, co
     }
     return std::make_unique<transport::EmulatedLink>(
         std::move(link),
-        transport::Emulation{.rate_bits_per_s = emulation.rate_bits_per_s, .delay = base::from_seconds(emulation.delay_s)}, clock);
+        transport::Emulation{.rate_bits_per_s = emulation.rate_bits_per_s,
+                             .delay = base::from_seconds(emulation.delay_s)},
+        clock);
 }
 
 Result<std::unique_ptr<transport::Link>> connect(const Endpoint& endpoint, const LinkEmulation& emulation,
                                                  const base::Clock& clock, base::Nanos deadline) {
-    LYNX_ASSIGN(std::unique_ptr<transport::Link> link, transport::tcp_connect(endpoint.host, endpoint.port, {}, deadline));
+    LYNX_ASSIGN(std::unique_ptr<transport::Link> link,
+                transport::tcp_connect(endpoint.host, endpoint.port, {}, deadline));
     return shape(std::move(link), emulation, clock);
 }
 

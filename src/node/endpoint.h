@@ -25,7 +25,7 @@ struct Endpoint {
                                                                const base::Clock& clock, base::Nanos deadline);
 
 /// `link` itself, or an emulated link in front of it.
-[[nodiscard]] std::unique_ptr<transport::Link> shape(std::unique_ptr<transport::Link> link, const LinkEmulation& emulation,
-                                                     const base::Clock& clock);
+[[nodiscard]] std::unique_ptr<transport::Link> shape(std::unique_ptr<transport::Link> link,
+                                                     const LinkEmulation& emulation, const base::Clock& clock);
 
 }  // namespace lynx::node

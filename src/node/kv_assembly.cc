@@ -82,7 +82,8 @@ Status KvAssembly::decode(const kv::PageKey& key, const PageState& page) {
 }
 
 Status KvAssembly::accept(const kv::PageKey& key, base::Bytes payload) {
-    LYNX_CHECK(key.tier < tiers_ && key.layer < layers_.size() && key.page < paging_.pages() && key.kind != kv::Kind::latent);
+    LYNX_CHECK(key.tier < tiers_ && key.layer < layers_.size() && key.page < paging_.pages() &&
+               key.kind != kv::Kind::latent);
     PageState& page = pages_[(key.layer * 2 + index_of(key.kind)) * paging_.pages() + key.page];
     page.payloads.resize(tiers_);
     LYNX_CHECK(page.payloads[key.tier].empty());
@@ -120,7 +121,9 @@ Status KvAssembly::accept(const kv::PageKey& key, base::Bytes payload) {
     return {};
 }
 
-bool KvAssembly::layer_staged(std::uint32_t layer) const noexcept { return staged_[layer].load(std::memory_order_acquire); }
+bool KvAssembly::layer_staged(std::uint32_t layer) const noexcept {
+    return staged_[layer].load(std::memory_order_acquire);
+}
 
 void KvAssembly::apply_layer(std::uint32_t layer) {
     LayerState& state = layers_[layer];

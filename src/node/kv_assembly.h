@@ -28,7 +28,8 @@ struct LayerViews {
 class KvAssembly {
 public:
     /// `views[l]` has at least paging.tokens rows. The codec must outlive the assembly.
-    KvAssembly(const codec::Codec& codec, const kv::Geometry& geometry, kv::Paging paging, std::vector<LayerViews> views);
+    KvAssembly(const codec::Codec& codec, const kv::Geometry& geometry, kv::Paging paging,
+               std::vector<LayerViews> views);
     ~KvAssembly();
     KvAssembly(const KvAssembly&) = delete;
     KvAssembly& operator=(const KvAssembly&) = delete;
@@ -39,7 +40,9 @@ public:
     [[nodiscard]] std::uint8_t tiers() const noexcept { return tiers_; }
     [[nodiscard]] std::uint32_t pages_total() const noexcept { return pages_total_; }  ///< per tier
     [[nodiscard]] std::uint32_t pages_arrived(std::uint8_t tier) const noexcept { return arrived_[tier]; }
-    [[nodiscard]] std::uint32_t pages_of_layer_missing(std::uint32_t layer) const noexcept { return layers_[layer].missing_full; }
+    [[nodiscard]] std::uint32_t pages_of_layer_missing(std::uint32_t layer) const noexcept {
+        return layers_[layer].missing_full;
+    }
     /// Tier 0 of every page is in the engine's memory. Receive thread.
     [[nodiscard]] bool anchor_complete() const noexcept { return decoded_anchor_ == pages_total_; }
     /// Every page of every tier was decoded. Receive thread.
@@ -52,12 +55,12 @@ public:
 
 private:
     struct PageState {
-        std::vector<base::Bytes> payloads;   // by tier; kept until the last tier was decoded
-        std::uint8_t present = 0;            // tiers 0..present-1 are there
+        std::vector<base::Bytes> payloads;  // by tier; kept until the last tier was decoded
+        std::uint8_t present = 0;           // tiers 0..present-1 are there
     };
     struct LayerState {
-        std::uint32_t missing_full = 0;      // pages (K and V) whose last tier is not decoded yet
-        std::vector<std::byte> staging[2];   // K, V
+        std::uint32_t missing_full = 0;     // pages (K and V) whose last tier is not decoded yet
+        std::vector<std::byte> staging[2];  // K, V
         bool applied = false;
     };
 
@@ -70,7 +73,7 @@ private:
     std::vector<LayerViews> views_;
     std::uint8_t tiers_;
     std::uint32_t pages_total_;
-    std::vector<PageState> pages_;           // [layer][kind][page]
+    std::vector<PageState> pages_;  // [layer][kind][page]
     std::vector<LayerState> layers_;
     std::unique_ptr<std::atomic<bool>[]> staged_;
     std::vector<std::uint32_t> arrived_;

@@ -12,7 +12,7 @@
 namespace lynx::node {
 namespace {
 
-constexpr std::uint32_t kTokens = 83;   // a partial last page
+constexpr std::uint32_t kTokens = 83;  // a partial last page
 constexpr std::uint32_t kChannels = 24;
 constexpr std::uint32_t kLayers = 2;
 
@@ -50,7 +50,8 @@ struct Fixture {
         params.page_tokens = 32;
         params.chunk_tokens = 16;
         codec = codec::make_codec(name, params).value();
-        geometry.layers.assign(kLayers, {.kv_heads = 2, .key_dim = 12, .value_dim = 12, .dtype = kv::DType::f16, .window = 0, .rope = {}});
+        geometry.layers.assign(
+            kLayers, {.kv_heads = 2, .key_dim = 12, .value_dim = 12, .dtype = kv::DType::f16, .window = 0, .rope = {}});
         base::Rng rng(7);
         for (std::uint32_t i = 0; i < 2 * kLayers; ++i) {
             std::vector<std::uint16_t>& plane = planes.emplace_back(kTokens * kChannels);
@@ -62,10 +63,12 @@ struct Fixture {
             for (const kv::Kind kind : {kv::Kind::key, kv::Kind::value}) {
                 for (std::uint32_t page = 0; page < paging.pages(); ++page) {
                     std::vector<base::Bytes> out(codec->info().tiers);
-                    EXPECT_TRUE(codec->encode(source(layer, kind, page), {paging.first_token(page), kTokens}, out).ok());
+                    EXPECT_TRUE(
+                        codec->encode(source(layer, kind, page), {paging.first_token(page), kTokens}, out).ok());
                     for (std::uint8_t tier = 0; tier < out.size(); ++tier) {
-                        pages.push_back({{1, 1, static_cast<std::uint16_t>(layer), kind, tier, page, paging.first_token(page)},
-                                         out[tier]});
+                        pages.push_back(
+                            {{1, 1, static_cast<std::uint16_t>(layer), kind, tier, page, paging.first_token(page)},
+                             out[tier]});
                     }
                 }
             }
@@ -73,7 +76,8 @@ struct Fixture {
     }
 
     kv::ConstView source(std::uint32_t layer, kv::Kind kind, std::uint32_t page) {
-        const auto* data = reinterpret_cast<const std::byte*>(planes[2 * layer + (kind == kv::Kind::key ? 0 : 1)].data());
+        const auto* data =
+            reinterpret_cast<const std::byte*>(planes[2 * layer + (kind == kv::Kind::key ? 0 : 1)].data());
         return kv::token_major(data, kv::DType::f16, kTokens, kChannels)
             .slice_tokens(paging.first_token(page), paging.tokens_in(page));
     }
@@ -86,10 +90,13 @@ struct Fixture {
             for (const kv::Kind kind : {kv::Kind::key, kv::Kind::value}) {
                 for (std::uint32_t page = 0; page < paging.pages(); ++page) {
                     std::vector<base::Bytes> out(codec->info().tiers);
-                    EXPECT_TRUE(codec->encode(source(layer, kind, page), {paging.first_token(page), kTokens}, out).ok());
+                    EXPECT_TRUE(
+                        codec->encode(source(layer, kind, page), {paging.first_token(page), kTokens}, out).ok());
                     const std::vector<base::ByteView> up_to(out.begin(), out.begin() + tier + 1);
                     const kv::View target = kind == kv::Kind::key ? views[layer].key : views[layer].value;
-                    EXPECT_TRUE(codec->decode(up_to, target.slice_tokens(paging.first_token(page), paging.tokens_in(page))).ok());
+                    EXPECT_TRUE(
+                        codec->decode(up_to, target.slice_tokens(paging.first_token(page), paging.tokens_in(page)))
+                            .ok());
                 }
             }
         }
@@ -148,7 +155,8 @@ TEST(KvAssembly, APayloadOfAnotherPlaceIsRefusedWhenItsShapeDiffers) {
     Memory memory;
     KvAssembly assembly(*f.codec, f.geometry, f.paging, memory.views());
     // The last page is partial: its payload cannot stand for a whole one.
-    const auto last = std::find_if(f.pages.begin(), f.pages.end(), [&](const Page& p) { return p.key.page == f.paging.pages() - 1; });
+    const auto last =
+        std::find_if(f.pages.begin(), f.pages.end(), [&](const Page& p) { return p.key.page == f.paging.pages() - 1; });
     EXPECT_FALSE(assembly.accept(f.pages[0].key, last->payload).ok());
 }
 

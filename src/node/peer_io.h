@@ -20,8 +20,8 @@ namespace lynx::node {
 class PeerIo {
 public:
     /// Takes a connected link and completes the handshake. timeout, peer_lost, or invalid_argument naming what differs.
-    [[nodiscard]] static Result<std::unique_ptr<PeerIo>> open(std::unique_ptr<transport::Link> link, wire::SessionOptions options,
-                                                              const base::Clock& clock);
+    [[nodiscard]] static Result<std::unique_ptr<PeerIo>> open(std::unique_ptr<transport::Link> link,
+                                                              wire::SessionOptions options, const base::Clock& clock);
     /// Closes the link and joins the thread.
     ~PeerIo();
 

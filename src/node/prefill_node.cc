@@ -93,7 +93,8 @@ Status run_prefill_node(const PrefillConfig& config, std::stop_token stop) {
         config.on_listening(listener->port());
     }
     while (!stop.stop_requested()) {
-        LYNX_ASSIGN(std::optional<transport::Accepted> accepted, listener->accept(clock.now() + std::chrono::seconds(1)));
+        LYNX_ASSIGN(std::optional<transport::Accepted> accepted,
+                    listener->accept(clock.now() + std::chrono::seconds(1)));
         const std::size_t live = peers.live();
         if (!accepted) {
             continue;

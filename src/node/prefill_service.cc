@@ -69,7 +69,8 @@ void PrefillService::start(wire::Session& session, const wire::Request& request,
         options_.log(name_of(request.request) + " refused: " + status.to_string());
         return;
     }
-    options_.log(name_of(request.request) + ": " + std::to_string(request.prompt.size()) + " tokens, codec " + request.codec);
+    options_.log(name_of(request.request) + ": " + std::to_string(request.prompt.size()) + " tokens, codec " +
+                 request.codec);
     transfers_.push_back(std::move(admitted).value());
 }
 
@@ -111,7 +112,8 @@ Result<bool> PrefillService::serve(wire::Session& session, Transfer& transfer, b
     const PrefillJob::Snapshot job = transfer.job->snapshot();
     LYNX_TRY(job.failure);
     if (job.tokens_final > transfer.progress_sent) {
-        session.progress({request.request, request.generation, job.tokens_final, transfer.paging.tokens, job.prefix_hit}, now);
+        session.progress(
+            {request.request, request.generation, job.tokens_final, transfer.paging.tokens, job.prefix_hit}, now);
         transfer.progress_sent = job.tokens_final;
     }
     if (job.first_token && !transfer.first_token_sent) {
@@ -140,11 +142,16 @@ Result<bool> PrefillService::encode_next(wire::Session& session, Transfer& trans
     if (session.send_room() < room) {
         return false;
     }
-    LYNX_TRY(transfer.codec->encode(view.slice_tokens(first, count), {first, transfer.paging.tokens}, transfer.payloads));
+    LYNX_TRY(
+        transfer.codec->encode(view.slice_tokens(first, count), {first, transfer.paging.tokens}, transfer.payloads));
     const wire::Request& request = transfer.job->request();
     for (std::uint8_t tier = 0; tier < request.tiers; ++tier) {
-        const kv::PageKey key{request.request,   request.generation, static_cast<std::uint16_t>(transfer.next_layer),
-                              transfer.next_kind, tier,              page,
+        const kv::PageKey key{request.request,
+                              request.generation,
+                              static_cast<std::uint16_t>(transfer.next_layer),
+                              transfer.next_kind,
+                              tier,
+                              page,
                               first};
         LYNX_TRY(session.send_page(key, std::make_shared<const base::Bytes>(std::move(transfer.payloads[tier])), now));
     }

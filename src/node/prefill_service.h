@@ -22,7 +22,7 @@ namespace lynx::node {
 class PrefillService {
 public:
     struct Options {
-        std::function<void()> notify;                     ///< a job has news: step() soon. Any thread; may outlive the service
+        std::function<void()> notify;  ///< a job has news: step() soon. Any thread; may outlive the service
         std::function<void(const std::string&)> log;
     };
     PrefillService(engine::Engine& engine, PrefillWorker& worker, Options options);
@@ -44,7 +44,7 @@ private:
         std::shared_ptr<PrefillJob> job;
         std::unique_ptr<codec::Codec> codec;
         kv::Paging paging;
-        std::uint32_t next_page = 0;         // encode cursor: page, layer, kind
+        std::uint32_t next_page = 0;  // encode cursor: page, layer, kind
         std::uint32_t next_layer = 0;
         kv::Kind next_kind = kv::Kind::key;
         std::uint32_t progress_sent = 0;
@@ -57,12 +57,13 @@ private:
     void finish(std::uint64_t request, std::uint32_t generation, const std::string& outcome);
     void abort(wire::Session& session, const Transfer& transfer, const Status& reason, base::Nanos now);
     [[nodiscard]] Result<bool> serve(wire::Session& session, Transfer& transfer, base::Nanos now);
-    [[nodiscard]] Result<bool> encode_next(wire::Session& session, Transfer& transfer, const PrefillJob::Snapshot& job, base::Nanos now);
+    [[nodiscard]] Result<bool> encode_next(wire::Session& session, Transfer& transfer, const PrefillJob::Snapshot& job,
+                                           base::Nanos now);
 
     engine::Engine& engine_;
     PrefillWorker& worker_;
     Options options_;
-    std::vector<std::unique_ptr<Transfer>> transfers_;   // bounded by SessionOptions::requests_max
+    std::vector<std::unique_ptr<Transfer>> transfers_;  // bounded by SessionOptions::requests_max
 };
 
 }  // namespace lynx::node

@@ -66,7 +66,8 @@ Status PrefillWorker::submit(std::shared_ptr<PrefillJob> job) {
     {
         const std::lock_guard lock(mutex_);
         if (queue_.size() >= kPrefillQueueMax) {
-            return {ErrorCode::limit_exceeded, "prefill queue is full (" + std::to_string(kPrefillQueueMax) + " requests)"};
+            return {ErrorCode::limit_exceeded,
+                    "prefill queue is full (" + std::to_string(kPrefillQueueMax) + " requests)"};
         }
         queue_.push_back(std::move(job));
     }
@@ -108,9 +109,8 @@ void PrefillWorker::run() {
     std::unique_lock lock(mutex_);
     while (true) {
         Slot* slot = nullptr;
-        changed_.wait(lock, [&] {
-            return stopping_ || (!queue_.empty() && (slot = take_slot(*queue_.front())) != nullptr);
-        });
+        changed_.wait(lock,
+                      [&] { return stopping_ || (!queue_.empty() && (slot = take_slot(*queue_.front())) != nullptr); });
         if (stopping_) {
             break;
         }
@@ -121,7 +121,9 @@ void PrefillWorker::run() {
         lock.lock();
     }
     for (const auto& job : queue_) {
-        job->update([](PrefillJob::Snapshot& s) { s.failure = {ErrorCode::cancelled, "the prefill node is stopping"}; });
+        job->update([](PrefillJob::Snapshot& s) {
+            s.failure = {ErrorCode::cancelled, "the prefill node is stopping"};
+        });
     }
     queue_.clear();
 }

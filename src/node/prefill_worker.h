@@ -29,14 +29,15 @@ namespace lynx::node {
 class PrefillJob {
 public:
     struct Snapshot {
-        std::uint32_t tokens_final = 0;            ///< KV of positions [0, tokens_final) may be read
+        std::uint32_t tokens_final = 0;  ///< KV of positions [0, tokens_final) may be read
         bool prefix_hit = false;
         engine::SeqId seq = -1;                    ///< valid when tokens_final > 0
         std::optional<engine::Token> first_token;  ///< set when the prefill is complete
         Status failure;                            ///< not ok: the job is over
     };
 
-    PrefillJob(wire::Request request, std::function<void()> notify) : request_(std::move(request)), notify_(std::move(notify)) {}
+    PrefillJob(wire::Request request, std::function<void()> notify)
+        : request_(std::move(request)), notify_(std::move(notify)) {}
 
     [[nodiscard]] const wire::Request& request() const noexcept { return request_; }
     [[nodiscard]] Snapshot snapshot() const;
@@ -47,7 +48,7 @@ public:
 
 private:
     wire::Request request_;
-    std::function<void()> notify_;                 // called without locks held; must be cheap
+    std::function<void()> notify_;  // called without locks held; must be cheap
     mutable std::mutex mutex_;
     Snapshot snapshot_;
     std::atomic<bool> cancelled_{false};

@@ -34,7 +34,7 @@ GenerateReport make_report(DecodeRequest& request, const StepTimeline& timeline,
     report.text = speculation.committed_text();
     report.finish = speculation.finish_reason() == speculate::FinishReason::length      ? Finish::length
                     : speculation.finish_reason() == speculate::FinishReason::end_token ? Finish::end_token
-                                                                                         : Finish::stop_string;
+                                                                                        : Finish::stop_string;
     report.prompt_tokens = paging.tokens;
     report.codec = codec.info().name;
     const double elements = static_cast<double>(geometry.token_elements()) * paging.tokens;

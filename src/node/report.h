@@ -15,7 +15,7 @@ namespace lynx::node {
 
 /// What the inference loop measured.
 struct StepTimeline {
-    std::vector<base::Nanos> committed_at;   ///< per committed token
+    std::vector<base::Nanos> committed_at;  ///< per committed token
     std::optional<base::Nanos> first_provisional;
     base::Nanos decode_time{0};
     std::uint32_t decode_steps = 0;
@@ -24,7 +24,7 @@ struct StepTimeline {
 };
 
 /// Precondition: the request finished.
-[[nodiscard]] GenerateReport make_report(DecodeRequest& request, const StepTimeline& timeline, const codec::Codec& codec,
-                                         const kv::Geometry& geometry, kv::Paging paging);
+[[nodiscard]] GenerateReport make_report(DecodeRequest& request, const StepTimeline& timeline,
+                                         const codec::Codec& codec, const kv::Geometry& geometry, kv::Paging paging);
 
 }  // namespace lynx::node

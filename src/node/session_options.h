@@ -8,7 +8,8 @@
 
 namespace lynx::node {
 
-[[nodiscard]] inline wire::SessionOptions session_options(const engine::ModelInfo& info, wire::Role role, double peer_timeout_s) {
+[[nodiscard]] inline wire::SessionOptions session_options(const engine::ModelInfo& info, wire::Role role,
+                                                          double peer_timeout_s) {
     wire::SessionOptions options;
     options.hello = hello_of(info, role);
     options.peer_timeout = base::from_seconds(peer_timeout_s);

@@ -88,8 +88,9 @@ TEST(Loopback, WindowAndSamplerDoNotChangeWhatASeedSays) {
             request.top_k = 20;
             request.top_p = 0.95F;
             request.seed = seed;
-            for (const std::optional<std::uint32_t> window : {std::optional<std::uint32_t>(1), std::optional<std::uint32_t>(8),
-                                                              std::optional<std::uint32_t>(64), std::optional<std::uint32_t>()}) {
+            for (const std::optional<std::uint32_t> window :
+                 {std::optional<std::uint32_t>(1), std::optional<std::uint32_t>(8), std::optional<std::uint32_t>(64),
+                  std::optional<std::uint32_t>()}) {
                 request.window = window;
                 const auto report = nodes.decode->generate(request, {}, {});
                 ASSERT_TRUE(report.ok()) << report.status().to_string();
@@ -141,7 +142,7 @@ TEST(Loopback, AnotherModelIsRefusedByName) {
 }
 
 TEST(Loopback, ACancelledRequestLeavesBothNodesUsable) {
-    Nodes nodes({.rate_bits_per_s = 1e6, .delay_s = 0});   // the transfer would take many seconds
+    Nodes nodes({.rate_bits_per_s = 1e6, .delay_s = 0});  // the transfer would take many seconds
     std::stop_source stop;
     GenerateRequest request = request_for(prompt_of(400, 4), "f16");
     GenerateEvents events;

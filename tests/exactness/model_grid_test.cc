@@ -24,7 +24,8 @@ ModelConfig model_named(const std::string& file) {
 }
 
 /// `tokens` tokens of a text from `offset` bytes on.
-std::vector<engine::Token> slice(const engine::Engine& engine, const std::string& file, std::size_t offset, std::size_t tokens) {
+std::vector<engine::Token> slice(const engine::Engine& engine, const std::string& file, std::size_t offset,
+                                 std::size_t tokens) {
     std::ifstream in(std::string(LYNX_MODELS_DIR) + "/" + file, std::ios::binary);
     const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
     EXPECT_GT(text.size(), offset + 8 * tokens) << file;
@@ -60,8 +61,8 @@ struct Tally {
     std::uint32_t runs = 0, drafted = 0, accepted = 0;
 };
 
-void expect_identical(const ModelConfig& model, const std::vector<engine::Token>& prompt, double rate_bits_per_s, testing::ReferenceRun& reference,
-                      const std::string& codec, Tally& tally) {
+void expect_identical(const ModelConfig& model, const std::vector<engine::Token>& prompt, double rate_bits_per_s,
+                      testing::ReferenceRun& reference, const std::string& codec, Tally& tally) {
     PrefillConfig prefill_config;
     prefill_config.model = model;
     prefill_config.link = {.rate_bits_per_s = rate_bits_per_s, .delay_s = 0.002};
@@ -86,14 +87,15 @@ void expect_identical(const ModelConfig& model, const std::vector<engine::Token>
             request.seed = 1234;
         }
         const std::vector<engine::Token> expected = reference.tokens(request.codec, sampling, kTokensOut);
-        for (const std::optional<std::uint32_t> window : {std::optional<std::uint32_t>(1), std::optional<std::uint32_t>(8),
-                                                          std::optional<std::uint32_t>(64), std::optional<std::uint32_t>()}) {
+        for (const std::optional<std::uint32_t> window :
+             {std::optional<std::uint32_t>(1), std::optional<std::uint32_t>(8), std::optional<std::uint32_t>(64),
+              std::optional<std::uint32_t>()}) {
             request.window = window;
             const auto report = decode.value()->generate(request, {}, {});
             ASSERT_TRUE(report.ok()) << report.status().to_string();
             EXPECT_EQ(report.value().tokens, expected)
-                << model.path << ", " << prompt.size() << " tokens, window " << (window ? std::to_string(*window) : "adaptive")
-                << (coupled ? ", coupled" : ", greedy");
+                << model.path << ", " << prompt.size() << " tokens, window "
+                << (window ? std::to_string(*window) : "adaptive") << (coupled ? ", coupled" : ", greedy");
             ++tally.runs;
             tally.drafted += report.value().drafted;
             tally.accepted += report.value().accepted;
@@ -112,8 +114,8 @@ TEST(ModelGrid, SixtyFourTokensIdenticalToTheReferenceRun) {
         for (const double rate : rates) {
             expect_identical(model, tokens, rate, reference, "nested44", tally);
         }
-        std::printf("%s, %zu tokens: %u runs so far, %u of %u drafts accepted\n", prompt.file.c_str(), prompt.tokens, tally.runs,
-                    tally.accepted, tally.drafted);
+        std::printf("%s, %zu tokens: %u runs so far, %u of %u drafts accepted\n", prompt.file.c_str(), prompt.tokens,
+                    tally.runs, tally.accepted, tally.drafted);
         std::fflush(stdout);
     }
     EXPECT_GT(tally.accepted, 0U);

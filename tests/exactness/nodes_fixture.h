@@ -73,7 +73,8 @@ public:
         exact_ = node::open_engine(model, true).value();
         reference_ = std::make_unique<bench::Reference>(*exact_, kv_);
     }
-    std::vector<engine::Token> tokens(const CodecOptions& codec, const speculate::Sampling& sampling, std::uint32_t count) {
+    std::vector<engine::Token> tokens(const CodecOptions& codec, const speculate::Sampling& sampling,
+                                      std::uint32_t count) {
         const auto made = codec::make_codec(codec.name, codec::to_params(codec).value());
         EXPECT_TRUE(made.ok()) << made.status().to_string();
         const auto loaded = reference_->load(*made.value(), made.value()->info().tiers - 1);

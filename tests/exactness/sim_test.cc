@@ -96,10 +96,13 @@ struct Outcome {
 /// The models are made once: a run uses sequence 0 of each.
 class SimNodes {
 public:
-    SimNodes() : prefill_(node::open_engine(fake_model(), false).value()), decode_(node::open_engine(fake_model(), true).value()) {}
+    SimNodes()
+        : prefill_(node::open_engine(fake_model(), false).value()),
+          decode_(node::open_engine(fake_model(), true).value()) {}
 
-    Outcome run(const std::vector<engine::Token>& prompt, const CodecOptions& codec_config, const speculate::Sampling& sampling,
-                std::optional<std::uint32_t> window, const transport::SimOptions& network_options, base::Nanos step_time) {
+    Outcome run(const std::vector<engine::Token>& prompt, const CodecOptions& codec_config,
+                const speculate::Sampling& sampling, std::optional<std::uint32_t> window,
+                const transport::SimOptions& network_options, base::Nanos step_time) {
         base::VirtualClock clock;
         transport::SimNetwork network(clock, network_options);
         transport::SimLoop loop(clock, network);
@@ -129,11 +132,12 @@ public:
                          .stall_timeout = std::chrono::seconds(30),
                          .wait_for_layer =
                              [&](node::DecodeRequest& request, std::uint32_t layer) {
-                                 const bool there = loop.run(
-                                     [&] { return request.layer_staged(layer) || !request.status().ok(); }, std::chrono::minutes(5));
+                                 const bool there =
+                                     loop.run([&] { return request.layer_staged(layer) || !request.status().ok(); },
+                                              std::chrono::minutes(5));
                                  return there && request.status().ok() ? Status{}
-                                        : !request.status().ok()      ? request.status()
-                                                                      : Status{ErrorCode::timeout, "the layer never came"};
+                                        : !request.status().ok()       ? request.status()
+                                                                 : Status{ErrorCode::timeout, "the layer never came"};
                              }})
                         .value();
         SimDecode decode(*live, message, clock, step_time);
@@ -209,7 +213,8 @@ TEST(Sim, AnySeedGivesTheReferenceRunsTokensOrAnError) {
         } else if (fault == 2) {
             network.stall_at = at;
         }
-        const Outcome outcome = nodes.run(prompt, codec, sampling, window, network, microseconds(200 + rng.below(3000)));
+        const Outcome outcome =
+            nodes.run(prompt, codec, sampling, window, network, microseconds(200 + rng.below(3000)));
         const std::string replay = "replay: LYNX_SIM_SEED=" + std::to_string(seed) + " bin/sim_test";
         ASSERT_TRUE(outcome.over) << "neither an answer nor an error in ten minutes; " << replay;
         if (!outcome.status.ok()) {
