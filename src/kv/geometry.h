@@ -16,7 +16,7 @@ enum class DType : std::uint8_t { f16 = 0, bf16 = 1, f32 = 2 };
 enum class Kind : std::uint8_t { key = 0, value = 1, latent = 2 };
 
 inline constexpr std::uint32_t kLayersMax = 1024;
-inline constexpr std::uint32_t kChannelsMax = 1U << 16;   // per layer and kind
+inline constexpr std::uint32_t kChannelsMax = 1U << 16;  // per layer and kind
 inline constexpr std::uint32_t kPageTokensMax = 4096;
 inline constexpr std::uint32_t kContextTokensMax = 1U << 22;
 
@@ -24,19 +24,19 @@ inline constexpr std::uint32_t kContextTokensMax = 1U << 22;
 
 /// How a layer's keys were rotated; what un-rotating codecs need. Zero `dims` means no rotary positions.
 struct Rope {
-    std::uint32_t dims = 0;      ///< rotated channels per head, the first ones
-    float base = 0;              ///< frequency base
-    float scale = 1;             ///< linear position scale
-    bool interleaved = false;    ///< pairs (2i, 2i+1); otherwise (i, i + dims/2)
+    std::uint32_t dims = 0;    ///< rotated channels per head, the first ones
+    float base = 0;            ///< frequency base
+    float scale = 1;           ///< linear position scale
+    bool interleaved = false;  ///< pairs (2i, 2i+1); otherwise (i, i + dims/2)
     bool operator==(const Rope&) const = default;
 };
 
 struct LayerGeometry {
     std::uint32_t kv_heads = 0;
-    std::uint32_t key_dim = 0;     ///< per head
-    std::uint32_t value_dim = 0;   ///< per head
+    std::uint32_t key_dim = 0;    ///< per head
+    std::uint32_t value_dim = 0;  ///< per head
     DType dtype = DType::f16;
-    std::uint32_t window = 0;      ///< sliding window in tokens; 0: full attention
+    std::uint32_t window = 0;  ///< sliding window in tokens; 0: full attention
     Rope rope;
     bool operator==(const LayerGeometry&) const = default;
 
@@ -59,8 +59,8 @@ struct Geometry {
 
 /// Pages of P tokens over T tokens: the last one may be partial.
 struct Paging {
-    std::uint32_t tokens = 0;        ///< T
-    std::uint32_t page_tokens = 256; ///< P, 1..kPageTokensMax
+    std::uint32_t tokens = 0;         ///< T
+    std::uint32_t page_tokens = 256;  ///< P, 1..kPageTokensMax
 
     [[nodiscard]] std::uint32_t pages() const noexcept { return (tokens + page_tokens - 1) / page_tokens; }
     [[nodiscard]] std::uint32_t first_token(std::uint32_t page) const noexcept { return page * page_tokens; }

@@ -32,8 +32,7 @@ struct BasicView {
         return v;
     }
     operator BasicView<const std::byte>() const noexcept  // NOLINT(google-explicit-constructor)
-        requires(!std::is_const_v<Byte>)
-    {
+        requires(!std::is_const_v<Byte>) {
         return {data, dtype, tokens, channels, token_stride, channel_stride};
     }
 };
@@ -43,7 +42,8 @@ using ConstView = BasicView<const std::byte>;
 
 /// A token-major (row = token) view of densely packed memory.
 template <class Byte>
-[[nodiscard]] BasicView<Byte> token_major(Byte* data, DType dtype, std::uint32_t tokens, std::uint32_t channels) noexcept {
+[[nodiscard]] BasicView<Byte> token_major(Byte* data, DType dtype, std::uint32_t tokens,
+                                          std::uint32_t channels) noexcept {
     return {data, dtype, tokens, channels, static_cast<std::ptrdiff_t>(channels), 1};
 }
 
