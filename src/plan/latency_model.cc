@@ -32,10 +32,15 @@ std::uint32_t window_of(const LatencyInputs& in, double remaining_s) {
 
 double Timeline::committed_s(std::uint32_t n) const {
     if (n <= 1) {
-        return ttft_committed_s;
+        return token1_s;
     }
     const std::uint32_t m = n - 2;
     return verify_end_s + tpot_s * (m - accepted_of(acceptance, std::min(m, window)));
+}
+
+double acceptance_of(std::uint64_t accepted, std::uint64_t passes_with_rejection) noexcept {
+    const std::uint64_t judged = accepted + passes_with_rejection;
+    return judged == 0 ? 1 : static_cast<double>(accepted) / static_cast<double>(judged);
 }
 
 Timeline predict(const LatencyInputs& in) {
@@ -44,7 +49,7 @@ Timeline predict(const LatencyInputs& in) {
     Timeline t;
     t.tpot_s = in.tpot_s;
     t.acceptance = in.acceptance;
-    t.ttft_committed_s = in.delay_s;
+    t.token1_s = in.delay_s;
     t.anchor_s = in.delay_s + in.anchor_bytes / in.link_bytes_per_s;
     const double transfer_s = in.residual_bytes / in.link_bytes_per_s;
     t.full_s = t.anchor_s + transfer_s;

@@ -51,15 +51,21 @@ struct Timeline {
     double first_provisional_s = 0;  ///< the first draft exists; infinite with no drafts
     double verify_start_s = 0;       ///< of the pass, or of the first decode step when nothing is drafted and not gated
     double verify_end_s = 0;         ///< token 2 and the accepted drafts are committed
-    double ttft_committed_s = 0;     ///< token 1: it needs no KV
+    double token1_s = 0;             ///< from the prefill node: it needs no KV
     double tpot_s = 0;
     double acceptance = 0;
 
     /// E[t(n)], n >= 1: when the n-th output token is committed. Meaningful up to tokens_max.
     [[nodiscard]] double committed_s(std::uint32_t n) const;
-    [[nodiscard]] double tt32t_s() const { return committed_s(32); }
-    [[nodiscard]] double tt64t_s() const { return committed_s(64); }
+    /// The bench's columns count the tokens that the decode node makes itself (docs/adr/0005): its first is output token 2.
+    [[nodiscard]] double ttft_committed_s() const { return committed_s(2); }
+    [[nodiscard]] double tt32t_s() const { return committed_s(33); }
+    [[nodiscard]] double tt64t_s() const { return committed_s(65); }
 };
+
+/// The maximum-likelihood `acceptance` of some passes: accepted / (accepted + passes that rejected a draft). Drafts after the first
+/// rejected one are never judged, so accepted / drafted is not it: that falls with the window. 1 when there was nothing to judge.
+[[nodiscard]] double acceptance_of(std::uint64_t accepted, std::uint64_t passes_with_rejection) noexcept;
 
 /// Precondition: the ranges above.
 [[nodiscard]] Timeline predict(const LatencyInputs& in);

@@ -178,16 +178,34 @@ TEST(LatencyModel, ExpectedTimesAgreeWithTheSimulation) {
     }
 }
 
+TEST(LatencyModel, AcceptanceIsRecoveredFromWhatPassesCount) {
+    for (const std::uint32_t window : {4U, 40U}) {
+        LatencyInputs in = typical();
+        in.window.fixed = window;
+        std::uint64_t accepted = 0;
+        std::uint64_t with_rejection = 0;
+        for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+            const Simulated sim = simulate(in, base::mix64(seed));
+            accepted += sim.accepted;
+            with_rejection += sim.accepted < sim.window ? 1 : 0;
+        }
+        EXPECT_NEAR(acceptance_of(accepted, with_rejection), in.acceptance, 0.01) << window;
+    }
+    EXPECT_EQ(acceptance_of(0, 0), 1);
+    EXPECT_EQ(acceptance_of(0, 3), 0);
+}
+
 TEST(LatencyModel, MonolithicWaitsForEverything) {
     LatencyInputs in = typical();
     in.draft = false;
     ASSERT_NO_FATAL_FAILURE(expect_agreement(in, 1));
     const Timeline t = predict(in);
     EXPECT_DOUBLE_EQ(t.full_s, in.delay_s + 25.43e6 / 12.5e6);
-    EXPECT_NEAR(t.tt32t_s(), t.full_s + 31 * in.tpot_s, 1e-12);
-    EXPECT_NEAR(t.tt64t_s(), t.full_s + 63 * in.tpot_s, 1e-12);
+    EXPECT_NEAR(t.ttft_committed_s(), t.full_s + in.tpot_s, 1e-12);
+    EXPECT_NEAR(t.tt32t_s(), t.full_s + 32 * in.tpot_s, 1e-12);
+    EXPECT_NEAR(t.tt64t_s(), t.full_s + 64 * in.tpot_s, 1e-12);
     EXPECT_EQ(t.window, 0U);
-    EXPECT_EQ(t.ttft_committed_s, in.delay_s);
+    EXPECT_EQ(t.token1_s, in.delay_s);
 }
 
 TEST(LatencyModel, WindowBecomesThePapersAsVerificationBecomesFree) {
