@@ -65,7 +65,6 @@ void put(base::Writer& w, const Request& m) {
     w.put(m.profile_hash);
     w.put(m.page_tokens);
     w.put(m.tiers);
-    w.put(static_cast<std::uint8_t>(m.hold_until_ready));
     w.put(m.sampler.temperature);
     w.put(m.sampler.top_k);
     w.put(m.sampler.top_p);
@@ -164,12 +163,11 @@ Result<Message> get_request(const FrameHeader& h, base::Reader& r) {
     m.profile_hash = r.get<std::uint64_t>();
     m.page_tokens = r.get<std::uint32_t>();
     m.tiers = r.get<std::uint8_t>();
-    bool valid = get_bool(r, m.hold_until_ready);
     m.sampler.temperature = r.get<float>();
     m.sampler.top_k = r.get<std::uint32_t>();
     m.sampler.top_p = r.get<float>();
     bool seeded = false;
-    valid = get_bool(r, seeded) && valid;
+    const bool valid = get_bool(r, seeded);
     const auto seed = r.get<std::uint64_t>();
     if (seeded) {
         m.sampler.seed = seed;

@@ -27,7 +27,6 @@ Request full_request() {
     Request m = test_request(1234567890123, 4, 77);
     m.codec_params = {std::byte{1}, std::byte{0}, std::byte{255}};
     m.profile_hash = 0xFEDCBA9876543210;
-    m.hold_until_ready = true;
     m.sampler = {.temperature = 0.7F, .top_k = 40, .top_p = 0.95F, .seed = 42};
     return m;
 }

@@ -57,7 +57,6 @@ struct Request {
     std::uint64_t profile_hash = 0;       ///< 0: none
     std::uint32_t page_tokens = 256;
     std::uint8_t tiers = 1;
-    bool hold_until_ready = false;  ///< send nothing before prefill has ended (benchmarks: KV ready at time zero)
     SamplerSettings sampler;
     bool operator==(const Request&) const = default;
 };
