@@ -352,7 +352,7 @@ TEST(Files, FortranOrderAndFloat32EncodeLikeTheirTranspose) {
 TEST(Files, BadCallsSayWhy) {
     const Scratch scratch;
     const std::string page = (kGolden / "page_k_layer12.npy").string();
-    const auto encode = [&](CodecOptions o) {
+    const auto encode = [&](const CodecOptions& o) {
         return encode_npy_file(page, scratch.file("x.lynx"), o).status().code();
     };
     EXPECT_EQ(encode({.name = "zip"}), ErrorCode::invalid_argument);
