@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "exit_codes.h"
 #include "lynx/bench.h"
-#include "options.h"
+#include "cli_options.h"
 
 namespace lynxkv {
 

@@ -6,7 +6,7 @@
 
 #include "exit_codes.h"
 #include "lynx/codec.h"
-#include "options.h"
+#include "cli_options.h"
 
 namespace lynxkv {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lynx/node.h"
-#include "options.h"
+#include "cli_options.h"
 
 namespace lynxkv {
 

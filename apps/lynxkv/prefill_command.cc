@@ -5,7 +5,7 @@
 #include "commands.h"
 #include "exit_codes.h"
 #include "lynx/node.h"
-#include "options.h"
+#include "cli_options.h"
 
 namespace lynxkv {
 

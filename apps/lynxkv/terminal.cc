@@ -2,16 +2,19 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 namespace lynxkv {
 
 namespace {
-// Save cursor / restore cursor and erase to the end of the screen: drafts stand between the two, so withdrawing them is one sequence
-// whatever the line width. Dim while drafting, struck through for a moment is left to the live page.
+// Save cursor / restore cursor and erase to the end of the screen: drafts stand between the two, so replacing them is one sequence
+// whatever the line width. Withdrawn drafts stay, struck through, where the right text takes over.
 constexpr const char* kSave = "\0337";
 constexpr const char* kRestoreAndErase = "\0338\033[J";
 constexpr const char* kDim = "\033[2m";
+constexpr const char* kStruck = "\033[2;9m";
 constexpr const char* kPlain = "\033[0m";
 
 void put(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
@@ -49,7 +52,18 @@ void Terminal::on_text(const lynx::TextUpdate& update) {
         if (!provisional_shown_.empty()) {
             put(kRestoreAndErase);
         }
-        put(update.committed);
+        std::size_t same = 0;
+        if (update.retracted > 0) {
+            while (same < std::min(update.committed.size(), provisional_shown_.size()) &&
+                   update.committed[same] == provisional_shown_[same]) {
+                ++same;
+            }
+            put(update.committed.substr(0, same));
+            put(kStruck);
+            put(std::string_view(provisional_shown_).substr(same));
+            put(kPlain);
+        }
+        put(update.committed.substr(same));
         if (!update.provisional.empty()) {
             put(kSave);
             put(kDim);

@@ -252,6 +252,7 @@ private:
         row.tpot_ms = 1e3 * median_of(runs, [](const R& r) { return r.tpot_s; });
         row.tokens = runs.front().tokens;
         row.kl_anchor_vs_full = reference.kl;
+        double acceptance = 1;  // of a draft whose predecessors were accepted
         if (reference.drafts) {
             row.verify_ms_per_token = 1e3 * median_of(runs, [](const R& r) { return r.verify_per_token_s; });
             row.verify_exposed_ms =
@@ -259,21 +260,23 @@ private:
             row.window = median_of(runs, [](const R& r) { return r.window; });
             row.drafted = median_of(runs, [](const R& r) { return r.drafted; });
             row.accepted = median_of(runs, [](const R& r) { return r.accepted; });
-            double drafted = 0;
-            double accepted = 0;
-            double full = 0;
+            std::uint64_t drafted = 0;
+            std::uint64_t accepted = 0;
+            std::uint64_t full = 0;
             for (const R& r : runs) {
                 drafted += r.drafted;
                 accepted += r.accepted;
                 full += r.full_accept ? 1 : 0;
             }
-            row.acceptance = drafted > 0 ? accepted / drafted : 0;
-            row.p_full_accept = full / static_cast<double>(runs.size());
+            row.acceptance = drafted > 0 ? static_cast<double>(accepted) / static_cast<double>(drafted) : 0;
+            row.p_full_accept = static_cast<double>(full) / static_cast<double>(runs.size());
+            acceptance = plan::acceptance_of(accepted, runs.size() - full);
         }
-        row.model_tt32t_s = model_tt32t_s(row, reference, rate);
+        row.model_tt32t_s = model_tt32t_s(row, reference, rate, acceptance);
     }
 
-    [[nodiscard]] double model_tt32t_s(const E2eRow& row, const CodecReference& reference, double rate) const;
+    [[nodiscard]] double model_tt32t_s(const E2eRow& row, const CodecReference& reference, double rate,
+                                       double acceptance) const;
 
     const E2eConfig& config_;
     std::stop_token stop_;
@@ -285,7 +288,7 @@ private:
     std::uint64_t int8_bytes_ = 0;
 };
 
-double E2e::model_tt32t_s(const E2eRow& row, const CodecReference& reference, double rate) const {
+double E2e::model_tt32t_s(const E2eRow& row, const CodecReference& reference, double rate, double acceptance) const {
     plan::LatencyInputs in;
     in.anchor_bytes = static_cast<double>(reference.size.tier_bytes[0]);
     in.residual_bytes = static_cast<double>(reference.bytes()) - in.anchor_bytes;
@@ -294,13 +297,12 @@ double E2e::model_tt32t_s(const E2eRow& row, const CodecReference& reference, do
     in.tpot_s = row.tpot_ms * 1e-3;
     in.verify_base_s = in.tpot_s;
     in.verify_row_s = row.verify_ms_per_token * 1e-3;
-    in.acceptance = row.acceptance;
+    in.acceptance = acceptance;
     in.window.fixed = config_.window;
     in.tokens_max = config_.tokens;
     in.draft = reference.drafts;
     in.layers = layers_;
-    // Token 1 came from the prefill node: the 32nd token that the decode node makes is output token 33.
-    return plan::predict(in).committed_s(33);
+    return plan::predict(in).tt32t_s();
 }
 
 }  // namespace

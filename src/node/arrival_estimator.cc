@@ -23,7 +23,7 @@ void ArrivalEstimator::on_page(std::uint8_t tier, std::size_t bytes, base::Nanos
     tiers_[tier].bytes += bytes;
 }
 
-std::optional<speculate::TransferEstimate> ArrivalEstimator::eta(base::Nanos now) const {
+std::optional<speculate::TransferEstimate> ArrivalEstimator::eta() const {
     if (recent_.size() < 2 || last_at_ <= recent_.front().at) {
         return std::nullopt;
     }
@@ -48,8 +48,9 @@ std::optional<speculate::TransferEstimate> ArrivalEstimator::eta(base::Nanos now
     const Tier& last = tiers_.back();
     const double last_page_bytes = last.pages > 0 ? static_cast<double>(last.bytes) / last.pages : page_bytes;
     const double first_layer = last.pages >= pages_per_layer_ ? 0 : last_page_bytes * (pages_per_layer_ - last.pages);
-    // Time counts from the last arrival, not from now: bytes have been flowing since.
-    const auto at = [&](double bytes) { return std::max(now, last_at_ + base::from_seconds(bytes / rate)); };
+    // Time counts from the last arrival, not from now: bytes have been flowing since. An estimate that has passed stays in the past, which
+    // tells the speculation that the link stalled.
+    const auto at = [&](double bytes) { return last_at_ + base::from_seconds(bytes / rate); };
     return speculate::TransferEstimate{.last_page = at(before_last_tier + last_tier),
                                        .first_layer = at(before_last_tier + first_layer)};
 }

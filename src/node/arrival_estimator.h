@@ -21,7 +21,7 @@ public:
 
     /// Absent until two arrivals tell a rate. Assumes later tiers are as large per page as what is known of them, or as tier 0 before any
     /// of them arrived.
-    [[nodiscard]] std::optional<speculate::TransferEstimate> eta(base::Nanos now) const;
+    [[nodiscard]] std::optional<speculate::TransferEstimate> eta() const;
 
 private:
     struct Arrival {

@@ -161,7 +161,7 @@ Result<speculate::Action> DecodeRequest::next() {
         anchor = anchor_complete_;
         full = full_complete_;
         token1 = token1_;
-        eta = estimate_->eta(t);
+        eta = estimate_->eta();
     }
     if (!speculation_) {
         if (!token1) {

@@ -31,9 +31,9 @@ SendKey page(std::uint64_t arrival, std::uint8_t tier, std::uint32_t number, std
 
 std::string name(const SendKey& k) {
     if (k.cls == SendClass::control) {
-        return "c" + std::to_string(k.sequence);
+        return std::string("c") + std::to_string(k.sequence);
     }
-    return "r" + std::to_string(k.arrival) + "t" + std::to_string(k.key.tier) + "p" + std::to_string(k.key.page) + "l" +
+    return std::string("r") + std::to_string(k.arrival) + "t" + std::to_string(k.key.tier) + "p" + std::to_string(k.key.page) + "l" +
            std::to_string(k.key.layer) + (k.key.kind == kv::Kind::key ? "K" : "V");
 }
 

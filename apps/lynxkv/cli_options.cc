@@ -1,4 +1,4 @@
-#include "options.h"
+#include "cli_options.h"
 
 #include <cerrno>
 #include <cstring>
