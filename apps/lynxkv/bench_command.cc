@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "child_process.h"
+#include "cli_options.h"
 #include "commands.h"
 #include "exit_codes.h"
 #include "lynx/bench.h"
-#include "cli_options.h"
 
 namespace lynxkv {
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "cli_options.h"
 #include "exit_codes.h"
 #include "lynx/codec.h"
-#include "cli_options.h"
 
 namespace lynxkv {
 namespace {

@@ -1,8 +1,8 @@
 // The options of one request, shared by `decode` and `generate`.
 #pragma once
 
-#include "lynx/node.h"
 #include "cli_options.h"
+#include "lynx/node.h"
 
 namespace lynxkv {
 

@@ -2,10 +2,10 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli_options.h"
 #include "commands.h"
 #include "exit_codes.h"
 #include "lynx/node.h"
-#include "cli_options.h"
 
 namespace lynxkv {
 

@@ -27,7 +27,7 @@ namespace lynx::codec {
 enum class MetaFormat : std::uint8_t { f32 = 0, f16 = 1, q8 = 2 };
 
 inline constexpr std::uint32_t kChunkTokensMax = 1024;
-inline constexpr std::uint32_t kExactTokensMax = 1024;   ///< per end of a sequence
+inline constexpr std::uint32_t kExactTokensMax = 1024;  ///< per end of a sequence
 inline constexpr std::size_t kTiersMax = 8;
 inline constexpr std::size_t kPayloadBytesMax = std::size_t{64} << 20;
 
@@ -37,21 +37,21 @@ struct CodecParams {
     std::uint16_t chunk_tokens = 32;  ///< C, 1..kChunkTokensMax
     std::uint16_t page_tokens = 256;  ///< P, 1..kv::kPageTokensMax
     MetaFormat meta = MetaFormat::f32;
-    std::uint16_t sinks = 4;          ///< first tokens of the sequence kept exact in the anchor (nested44)
-    std::uint16_t recent = 16;        ///< newest tokens of the prompt kept exact in the anchor (nested44)
+    std::uint16_t sinks = 4;    ///< first tokens of the sequence kept exact in the anchor (nested44)
+    std::uint16_t recent = 16;  ///< newest tokens of the prompt kept exact in the anchor (nested44)
     bool operator==(const CodecParams&) const = default;
 };
 
 /// Where the page lies in its sequence; exact rows follow from it and the params.
 struct PagePosition {
-    std::uint32_t first_token = 0;     ///< of the page
-    std::uint32_t sequence_tokens = 0; ///< of the whole sequence (0 in a file without one: nothing is kept exact)
+    std::uint32_t first_token = 0;      ///< of the page
+    std::uint32_t sequence_tokens = 0;  ///< of the whole sequence (0 in a file without one: nothing is kept exact)
 };
 
 struct CodecInfo {
-    std::string name;          ///< registry name, e.g. "nested44" or "nested44-mono"
-    std::uint8_t tiers = 1;    ///< payloads per page
-    std::string summary;       ///< one line for --help and inspect
+    std::string name;        ///< registry name, e.g. "nested44" or "nested44-mono"
+    std::uint8_t tiers = 1;  ///< payloads per page
+    std::string summary;     ///< one line for --help and inspect
 };
 
 /// Stateless and immutable after construction; all methods may be called from several threads at once.
@@ -67,7 +67,8 @@ public:
 
     /// Encodes one page; out[t] is replaced by tier t's payload (its capacity is reused). `out.size() == info().tiers`.
     /// Never fails on finite input of a legal shape. invalid_argument: empty or oversized page, non-finite element.
-    [[nodiscard]] virtual Status encode(kv::ConstView page, PagePosition position, std::span<base::Bytes> out) const = 0;
+    [[nodiscard]] virtual Status encode(kv::ConstView page, PagePosition position,
+                                        std::span<base::Bytes> out) const = 0;
 
     /// Decodes tier payloads.size() - 1 into dst (shape and dtype must match the payload's). Hostile bytes are safe:
     /// truncated, corrupt, unsupported_version or invalid_argument, and dst is then unspecified but in bounds.

@@ -9,7 +9,7 @@ namespace lynx::codec {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kMetaNames{"f32", "f16", "q8"};   // by MetaFormat
+constexpr std::array<std::string_view, 3> kMetaNames{"f32", "f16", "q8"};  // by MetaFormat
 
 std::uint16_t narrow(std::uint32_t x) {
     return static_cast<std::uint16_t>(std::min<std::uint32_t>(x, std::numeric_limits<std::uint16_t>::max()));

@@ -33,8 +33,8 @@ std::string name(const SendKey& k) {
     if (k.cls == SendClass::control) {
         return std::string("c") + std::to_string(k.sequence);
     }
-    return std::string("r") + std::to_string(k.arrival) + "t" + std::to_string(k.key.tier) + "p" + std::to_string(k.key.page) + "l" +
-           std::to_string(k.key.layer) + (k.key.kind == kv::Kind::key ? "K" : "V");
+    return std::string("r") + std::to_string(k.arrival) + "t" + std::to_string(k.key.tier) + "p" +
+           std::to_string(k.key.page) + "l" + std::to_string(k.key.layer) + (k.key.kind == kv::Kind::key ? "K" : "V");
 }
 
 TEST(SendOrder, ControlThenAnchorsPageMajorThenTiersLayerMajor) {

@@ -5,11 +5,11 @@
 
 #include "base/try.h"
 #include "codec/container.h"
-#include "codec/options.h"
 #include "codec/io/files.h"
 #include "codec/io/npy.h"
 #include "codec/io/npz.h"
 #include "codec/io/symbol_arrays.h"
+#include "codec/options.h"
 #include "codec/page_codec.h"
 #include "lynx/codec.h"
 
@@ -77,7 +77,7 @@ Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::st
         return parsed.status().with_context(in_npy);
     }
     const codec::NpyMatrix& matrix = parsed.value();
-    const codec::FileHeader header{options.name, coder->info().tiers, matrix.dtype,
+    const codec::FileHeader header{options.name,  coder->info().tiers, matrix.dtype,
                                    matrix.tokens, matrix.channels,     params};
     const kv::Paging paging = header.paging();
     std::vector<base::Bytes> payloads(std::size_t{header.tiers} * paging.pages());
