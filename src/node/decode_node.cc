@@ -90,6 +90,7 @@ public:
         LYNX_ASSIGN(const std::unique_ptr<codec::Codec> codec, codec::make_codec(request.codec.name, params));
         const kv::Paging paging{static_cast<std::uint32_t>(prompt.size()), params.page_tokens};
         LYNX_ASSIGN(speculate::Options speculation, speculation_options(request));
+        speculation.draft = request.draft && codec->info().tiers > 1;  // on complete KV there is nothing to draft for
         LYNX_TRY(speculation.sampling.validate());
         if (!peer_->status().ok()) {
             LYNX_TRY(connect());  // the last request lost the peer; it may be back
@@ -170,7 +171,6 @@ private:
         options.stop_strings = request.stop_strings;
         options.piece = [engine = engine_.get()](engine::Token token) { return engine->piece(token); };
         options.window.fixed = request.window;
-        options.draft = request.draft;
         options.cost = cost_;
         options.ratio_seed = base::keyed_bits(seed_, requests_, 1);
         return options;
