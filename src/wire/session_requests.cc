@@ -26,14 +26,8 @@ void Session::State::end_request(RequestRecord& record, Nanos now) {
     }
 }
 
-/// Queues our abort_done on that lane, unless a page of the request is half sent there: then once that is complete.
+/// Queues our abort_done on that lane. A page of the request that is half sent there is completed before it.
 void Session::State::end_on_lane(RequestRecord& record, Lane lane, Nanos now) {
-    const LaneOut& o = lane_out(lane);
-    const bool half_sent =
-        o.started && o.key && o.key->request == record.request && o.key->generation == record.generation;
-    if (half_sent || record.end_sent[static_cast<std::size_t>(lane)]) {
-        return;
-    }
     record.end_sent[static_cast<std::size_t>(lane)] = true;
     push_control(lane, AbortDone{record.request, record.generation}, now);
 }

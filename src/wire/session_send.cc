@@ -148,12 +148,7 @@ void Session::State::written(Lane lane, std::size_t n, Nanos now) {
     }
     ++stats.pages_sent;
     o.payload.reset();
-    const kv::PageKey key = *o.key;
     o.key.reset();
-    if (RequestRecord* record = requests.find(key.request, key.generation); record != nullptr && !record->live) {
-        end_on_lane(*record, lane, now);  // its abort_done waited for this frame
-        settle(*record);
-    }
 }
 
 void Session::State::drop_pages(const RequestRecord& record) {
