@@ -41,10 +41,9 @@ std::size_t TokenBucket::room(Nanos now) const noexcept {
     return queued >= static_cast<double>(queue_bytes_) ? 0 : queue_bytes_ - static_cast<std::size_t>(queued);
 }
 
-Nanos TokenBucket::take(std::size_t n, Nanos now) noexcept {
+Nanos TokenBucket::take(std::size_t n, Nanos now, Nanos catch_up) noexcept {
     const auto t = static_cast<double>(now.count());
-    free_at_ =
-        std::max(free_at_, t - static_cast<double>(kBurstTime.count())) + static_cast<double>(n) * nanos_per_byte_;
+    free_at_ = std::max(free_at_, t - static_cast<double>(catch_up.count())) + static_cast<double>(n) * nanos_per_byte_;
     return free_at_ <= t ? now : Nanos{static_cast<Nanos::rep>(std::ceil(free_at_))};
 }
 
@@ -110,7 +109,7 @@ Result<std::size_t> EmulatedLink::write(Lane lane, base::ByteView bytes) {
     const std::size_t taken = std::min(bytes.size(), room);
     for (std::size_t at = 0; at < taken; at += piece_bytes_) {
         const base::ByteView piece = bytes.subspan(at, std::min(piece_bytes_, taken - at));
-        const Nanos due = bucket_.take(piece.size(), now) + emulation_.delay;
+        const Nanos due = bucket_.take(piece.size(), now, backlogged_ ? kCatchUpTime : kBurstTime) + emulation_.delay;
         line_[static_cast<std::size_t>(lane)].push_back({base::Bytes(piece.begin(), piece.end()), 0, due});
         held_ += piece.size();
     }
@@ -127,6 +126,7 @@ Result<std::size_t> EmulatedLink::read(Lane lane, std::span<std::byte> buffer) {
 Status EmulatedLink::wait(Interest interest, Nanos deadline) {
     const Nanos now = clock_.now();
     const bool held = held_ > 0;
+    backlogged_ = interest.write_high || interest.write_low;
     forward(now);
     if (held && held_ == 0) {
         return {};  // the last byte has left: a caller that waits for just that must not wait on
@@ -137,7 +137,7 @@ Status EmulatedLink::wait(Interest interest, Nanos deadline) {
             until = std::min(until, line_[l].front().due);
         }
     }
-    if ((interest.write_high || interest.write_low) && held_ < held_max_) {
+    if (backlogged_ && held_ < held_max_) {
         until = std::min(until, failed_.ok() ? bucket_.room_at(bucket_.queue_bytes() / 4, now) : now);
     }
     const Status waited = inner_->wait({.write_high = blocked_[0], .write_low = blocked_[1]}, until);

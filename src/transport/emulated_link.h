@@ -19,9 +19,12 @@
 
 namespace lynx::transport {
 
-inline constexpr std::size_t kQueueBytesMin = std::size_t{32} << 10;          ///< two frames' first pieces
-inline constexpr Nanos kQueueTime = std::chrono::milliseconds(1);             ///< and at least so much of the rate
-inline constexpr Nanos kBurstTime = std::chrono::milliseconds(1);             ///< catch-up after a late wake-up
+inline constexpr std::size_t kQueueBytesMin = std::size_t{32} << 10;  ///< two frames' first pieces
+inline constexpr Nanos kQueueTime = std::chrono::milliseconds(1);     ///< and at least so much of the rate
+inline constexpr Nanos kBurstTime = std::chrono::milliseconds(1);     ///< what an idle sender may catch up
+/// What a sender that waits for room may catch up: a real wire would have gone on out of the kernel's queue while the
+/// sender's thread was late.
+inline constexpr Nanos kCatchUpTime = std::chrono::milliseconds(50);
 inline constexpr std::size_t kUnlimitedHeldBytesMax = std::size_t{64} << 20;  ///< delay line without a rate
 
 /// Token bucket that queues: accepts up to queue_bytes() ahead of the wire and says when each byte has left. A pure
@@ -33,8 +36,9 @@ public:
 
     /// Bytes that may be taken now without queueing more than queue_bytes().
     [[nodiscard]] std::size_t room(Nanos now) const noexcept;
-    /// Takes n bytes; returns when the last of them has left. Precondition: n <= room(now).
-    Nanos take(std::size_t n, Nanos now) noexcept;
+    /// Takes n bytes; returns when the last of them has left, which may be up to `catch_up` before `now` (then: now).
+    /// Precondition: n <= room(now).
+    Nanos take(std::size_t n, Nanos now, Nanos catch_up = kBurstTime) noexcept;
     /// The earliest time with room(t) >= min(n, queue_bytes()).
     [[nodiscard]] Nanos room_at(std::size_t n, Nanos now) const noexcept;
     [[nodiscard]] std::size_t queue_bytes() const noexcept { return queue_bytes_; }
@@ -79,6 +83,7 @@ private:
     std::size_t held_ = 0;
     std::size_t held_max_;
     std::size_t piece_bytes_;
+    bool backlogged_ = false;  ///< the caller waits for room: it has more to write
     bool shutdown_ = false;
     Status failed_;
 };

@@ -125,6 +125,47 @@ TEST_F(Emulated, RateAndBoundThroughTheWholeLink) {
     EXPECT_NEAR(static_cast<double>(received) * 8 / base::to_seconds(last - 1s - 10ms), 20e6, 20e6 * 0.01);
 }
 
+TEST_F(Emulated, ALateThreadLosesNoGoodputAndAnIdleOneGainsNone) {
+    const double rate = 250e6;
+    EmulatedLink a(network.end(0), {.rate_bits_per_s = rate, .delay = 0ms}, clock);
+    const auto b = network.end(1);
+    const base::Bytes bytes(64000, std::byte{7});
+    std::vector<std::byte> buffer(65536);
+    std::size_t received = 0;
+    const auto step = [&](Nanos late) {
+        for (std::size_t moved = 1; moved > 0;) {
+            moved = a.write(Lane::low, bytes).value();
+            for (std::size_t n = 1; n > 0; received += n) {
+                n = b->read(Lane::low, buffer).value();
+                moved += n;
+            }
+        }
+        ASSERT_TRUE(a.wait({.write_low = true}, clock.now() + 1s).ok());
+        clock.advance_to(clock.now() + late);
+    };
+    for (int i = 0; i < 200; ++i) {
+        step(Nanos{(i % 10) * 1'000'000});  // the queue lasts 1 ms, the thread comes back up to 9 ms late
+    }
+    EXPECT_NEAR(static_cast<double>(received) * 8 / base::to_seconds(clock.now() - 1s), rate, rate * 0.01);
+    // Nothing to write for a second: that second is gone. (What is still held leaves first.)
+    for (int i = 0; i < 100; ++i) {
+        clock.advance_to(clock.now() + 10ms);
+        ASSERT_TRUE(a.wait({}, clock.now()).ok());
+        static_cast<void>(b->read(Lane::low, buffer));
+    }
+    ASSERT_EQ(a.held_bytes(), 0U);
+    for (std::size_t n = 1; n > 0;) {
+        n = b->read(Lane::low, buffer).value();
+    }
+    received = 0;
+    const Nanos from = clock.now();
+    while (clock.now() < from + 100ms) {
+        step(0ms);
+    }
+    const double burst = rate / 8 * base::to_seconds(kBurstTime);
+    EXPECT_LE(static_cast<double>(received), rate / 8 * base::to_seconds(clock.now() - from) + burst + 1);
+}
+
 TEST_F(Emulated, HighOvertakesAFullLowLaneWithinTheQueue) {
     const double rate = 20e6;
     EmulatedLink a(network.end(0), {.rate_bits_per_s = rate, .delay = 0ms}, clock);
