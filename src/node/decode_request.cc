@@ -34,6 +34,7 @@ Result<std::unique_ptr<DecodeRequest>> DecodeRequest::create(Setup setup) {
     request->times_.tiers.resize(own.codec.info().tiers);
     request->times_.start = request->now();
     request->last_arrival_ = request->times_.start;
+    request->layers_applied_ = own.codec.info().tiers == 1 ? request->layers() : 0;  // of one tier nothing is staged
     return request;
 }
 
@@ -81,8 +82,8 @@ void DecodeRequest::on_first_token(engine::Token token) {
     const base::Nanos t = now();
     const std::lock_guard lock(mutex_);
     if (token < 0 || static_cast<std::uint32_t>(token) >= setup_.engine.info().vocabulary) {
-        status_ = {ErrorCode::corrupt,
-                   "token 1 from the prefill node is outside the vocabulary: " + std::to_string(token)};
+        fail_locked(
+            {ErrorCode::corrupt, "token 1 from the prefill node is outside the vocabulary: " + std::to_string(token)});
     } else if (!token1_) {
         token1_ = token;
         times_.token1 = t;
@@ -97,10 +98,7 @@ void DecodeRequest::on_page(wire::PageReceived page) {
     const Status decoded = assembly_->accept(page.key, std::move(page.payload));
     const std::lock_guard lock(mutex_);
     if (!decoded.ok()) {
-        if (status_.ok()) {
-            status_ = decoded;
-        }
-        arrived(received);
+        fail_locked(decoded);
         return;
     }
     RequestTimes::Tier& tier = times_.tiers[page.key.tier];
@@ -123,6 +121,10 @@ void DecodeRequest::on_page(wire::PageReceived page) {
 
 void DecodeRequest::fail(Status status) {
     const std::lock_guard lock(mutex_);
+    fail_locked(std::move(status));
+}
+
+void DecodeRequest::fail_locked(Status status) {
     if (status_.ok()) {
         status_ = std::move(status);
     }
@@ -187,12 +189,12 @@ Result<speculate::Action> DecodeRequest::next() {
     return action;
 }
 
-void DecodeRequest::apply_layers() {
-    const auto layers = static_cast<std::uint32_t>(setup_.engine.info().geometry.layers.size());
-    if (assembly_->tiers() == 1) {
-        layers_applied_ = layers;
-    }
-    while (layers_applied_ < layers) {
+std::uint32_t DecodeRequest::layers() const noexcept {
+    return static_cast<std::uint32_t>(setup_.engine.info().geometry.layers.size());
+}
+
+void DecodeRequest::apply_staged_layers() {
+    while (layers_applied_ < layers() && assembly_->layer_staged(layers_applied_)) {
         assembly_->apply_layer(layers_applied_++);
     }
 }
@@ -200,10 +202,9 @@ void DecodeRequest::apply_layers() {
 Status DecodeRequest::run(const speculate::Action& action) {
     const bool on_full_kv = action.kind == ActionKind::verify || action.kind == ActionKind::decode;
     const base::Nanos start = now();
-    if (on_full_kv && !action.gated) {
-        // Speculation asks for these only after on_residual_ready: every layer is staged or applied.
-        apply_layers();
-    }
+    // Before a draft too: the later drafts then attend to the full KV of the layers that are there, and hold more often.
+    apply_staged_layers();
+    LYNX_CHECK(!on_full_kv || action.gated || layers_applied_ == layers());  // nothing is committed from partial KV
     LYNX_TRY(setup_.engine.truncate(setup_.seq, action.truncate_to));
     base::Nanos waited_before{0};
     {
@@ -214,8 +215,7 @@ Status DecodeRequest::run(const speculate::Action& action) {
         }
     }
     LYNX_TRY(setup_.engine.step(action.rows, action.gated ? this : nullptr));
-    const auto layers = static_cast<std::uint32_t>(setup_.engine.info().geometry.layers.size());
-    LYNX_CHECK(!on_full_kv || layers_applied_ == layers);  // nothing is committed from partial KV
+    LYNX_CHECK(!on_full_kv || layers_applied_ == layers());
     const base::Nanos end = now();
     base::Nanos waited{0};
     {
@@ -227,13 +227,21 @@ Status DecodeRequest::run(const speculate::Action& action) {
         // A page may have failed to decode while the step ran: then its result must not be used.
         LYNX_TRY(status_);
     }
+    speculate::StepTimes times{.computed = end - start - waited};
+    if (action.gated) {
+        times.after_last_gate = end - last_gate_;
+    }
     speculation_->on_step_done(
-        action, [this](std::size_t row) { return setup_.engine.logits(row); }, end - start - waited, end);
+        action, [this](std::size_t row) { return setup_.engine.logits(row); }, times);
     return {};
 }
 
 Status DecodeRequest::wait(std::uint32_t layer) {
-    const base::Nanos start = now();
+    last_gate_ = now();
+    if (layer < layers_applied_) {
+        return {};
+    }
+    const base::Nanos start = last_gate_;
     if (!assembly_->layer_staged(layer)) {
         if (setup_.wait_for_layer) {
             LYNX_TRY(setup_.wait_for_layer(*this, layer));
@@ -245,12 +253,12 @@ Status DecodeRequest::wait(std::uint32_t layer) {
             }
         }
     }
-    const base::Nanos waited = now() - start;
+    last_gate_ = now();
     LYNX_CHECK(layer == layers_applied_);
     assembly_->apply_layer(layer);
     ++layers_applied_;
     const std::lock_guard lock(mutex_);
-    times_.verify_waited += waited;
+    times_.verify_waited += last_gate_ - start;
     return {};
 }
 

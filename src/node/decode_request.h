@@ -90,8 +90,10 @@ private:
     [[nodiscard]] base::Nanos now() const { return setup_.clock.now(); }
     /// Stall check under the lock.
     [[nodiscard]] Status check_alive(base::Nanos now) const;
-    void arrived(base::Nanos now);  // under the lock
-    void apply_layers();
+    void arrived(base::Nanos now);    // under the lock
+    void fail_locked(Status status);  // under the lock
+    [[nodiscard]] std::uint32_t layers() const noexcept;
+    void apply_staged_layers();
 
     Setup setup_;
     std::unique_ptr<KvAssembly> assembly_;
@@ -110,6 +112,7 @@ private:
     // Inference thread only.
     std::optional<speculate::Speculation> speculation_;
     std::uint32_t layers_applied_ = 0;
+    base::Nanos last_gate_{0};  ///< when the latest layer gate opened
     bool told_anchor_ = false;
     bool told_full_ = false;
     std::uint64_t arrivals_seen_ = 0;

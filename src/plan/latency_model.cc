@@ -24,7 +24,9 @@ std::uint32_t window_of(const LatencyInputs& in, double remaining_s) {
         return std::min(*in.window.fixed, most);
     }
     const double k = std::ceil((remaining_s - in.verify_base_s) / (in.tpot_s + in.verify_row_s));
-    const std::uint32_t limit = std::min(in.window.drafts_max, most);
+    const double exposed_row_s = (in.gated ? in.exposed_fraction : 1.0) * in.verify_row_s;
+    const std::uint32_t limit =
+        speculate::worthwhile_drafts(in.tpot_s, exposed_row_s, in.acceptance, std::min(in.window.drafts_max, most));
     return k >= limit ? limit : static_cast<std::uint32_t>(std::max(0.0, k));
 }
 

@@ -5,7 +5,7 @@
 // TPOT p, a pass over n rows V(n) = b + (n - 1) v, acceptance a of a draft whose predecessors were accepted:
 //   (1) t_anchor = d + B0 / r,   t_full = d + (B0 + B1) / r
 //   (2) adaptive window: the smallest k >= 0 with t_full - t_anchor - k p <= V(k + 1), so k = ceil((t_full - t_anchor - b) / (p + v)), at
-//       most drafts_max; fixed window: k = N; either at most tokens_max - 1
+//       most drafts_max and what is worthwhile (speculate/window.h); fixed window: k = N; either at most tokens_max - 1
 //   (3) t_drafted = t_anchor + k p
 //   (4) not gated: t_start = max(t_drafted, t_full), t_verified = t_start + V(k + 1)
 //       gated, with the first layer at t_first = t_anchor + B1 / (r L) and a part e of the pass after the last layer's KV is needed:
@@ -39,7 +39,7 @@ struct LatencyInputs {
     bool gated = true;              ///< the pass hides behind the transfer, layer by layer
     std::uint32_t layers = 30;      ///< L, >= 1
     /// e: share of a pass that follows the last layer's gate; 41 of 260 ms measured (DESIGN section 7, 30 layers, output matrix included).
-    double exposed_fraction = 41.0 / 260.0;
+    double exposed_fraction = speculate::kTailSharePrior;
 };
 
 /// Seconds from time 0. Expected values where acceptance is involved.

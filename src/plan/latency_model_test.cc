@@ -54,9 +54,11 @@ Simulated simulate(const LatencyInputs& in, std::uint64_t seed) {
     options.window = in.window;
     options.draft = in.draft;
     options.gated = in.gated;
+    options.acceptance = speculate::AcceptanceModel(in.acceptance);
     options.cost.on_draft_step(from_seconds(in.tpot_s));
     for (int i = 0; i < 100; ++i) {
         options.cost.on_verify_pass(1000, from_seconds(in.verify_base_s + 999 * in.verify_row_s));
+        options.cost.on_gated_tail(from_seconds(1), from_seconds(in.exposed_fraction));
     }
     speculate::Speculation s = speculate::Speculation::create(options, kPrompt, 0).value();
     s.on_transfer_estimate(from_seconds(full_s), from_seconds(first_layer_s));
@@ -94,9 +96,8 @@ Simulated simulate(const LatencyInputs& in, std::uint64_t seed) {
             const bool wrong = action.kind == speculate::ActionKind::draft && u >= in.acceptance;
             logits.push_back(wrong ? std::vector<float>{0, 1} : std::vector<float>{1, 0});
         }
-        s.on_step_done(
-            action, [&](std::size_t i) { return std::span<const float>(logits[i]); }, from_seconds(compute_s),
-            from_seconds(now_s));
+        s.on_step_done(action, [&](std::size_t i) { return std::span<const float>(logits[i]); },
+                       {.computed = from_seconds(compute_s)});
         if (action.kind == speculate::ActionKind::draft) {
             out.first_provisional_s = std::min(out.first_provisional_s, now_s);
         }
@@ -234,6 +235,8 @@ TEST(LatencyModel, GainOverWaitingGrowsWithAcceptance) {
     }
     EXPECT_GT(last, 25 * in.tpot_s) << "every draft holds: what is left is the exposed end of the pass";
     in.acceptance = 0;
+    EXPECT_EQ(predict(in).window, 0U) << "no draft is worth its row";
+    in.window.fixed = 16;
     EXPECT_LT(predict(waits).tt32t_s() - predict(in).tt32t_s(), 0) << "useless drafts cost the exposed end of the pass";
 }
 

@@ -59,7 +59,11 @@ Result<Speculation> Speculation::create(Options options, std::uint32_t prompt_to
 }
 
 Speculation::Speculation(Options options, std::uint32_t prompt_tokens)
-    : options_(std::move(options)), prompt_tokens_(prompt_tokens), cost_(options_.cost), text_(options_.stop_strings) {}
+    : options_(std::move(options)),
+      prompt_tokens_(prompt_tokens),
+      cost_(options_.cost),
+      acceptance_(options_.acceptance),
+      text_(options_.stop_strings) {}
 
 // --- events ---
 
@@ -87,8 +91,13 @@ bool Speculation::may_draft(base::Nanos now) const noexcept {
     if (residual_ready_ && !options_.window.fixed) {
         return false;
     }
-    const std::optional<Nanos> eta = estimate_ ? std::optional(estimate_->last_page) : std::nullopt;
-    return keep_drafting(options_.window, cost_, static_cast<std::uint32_t>(drafts_.size()), now, eta);
+    WindowInputs in{.drafted = static_cast<std::uint32_t>(drafts_.size()),
+                    .acceptance = acceptance_.acceptance(),
+                    .gated = options_.gated};
+    if (estimate_) {
+        in.eta = estimate_->last_page;
+    }
+    return keep_drafting(options_.window, cost_, in, now);
 }
 
 Action Speculation::next(base::Nanos now) const {
@@ -139,26 +148,32 @@ Action Speculation::decode_action() const {
 
 // --- what came of it ---
 
-void Speculation::on_step_done(const Action& action, const Logits& logits, base::Nanos took, base::Nanos /*now*/) {
+void Speculation::on_step_done(const Action& action, const Logits& logits, const StepTimes& times) {
     LYNX_CHECK(finish_reason_ == FinishReason::none);
     LYNX_CHECK(!action.rows.empty() && action.truncate_to == action.rows.front().position);
     switch (action.kind) {
         case ActionKind::draft:
             LYNX_CHECK(!decoding_ && action.truncate_to == position(drafts_.size()));
-            cost_.on_draft_step(took);
+            cost_.on_draft_step(times.computed);
             add_draft(logits(0));
             break;
         case ActionKind::verify:
             LYNX_CHECK(!decoding_ && action.rows.size() == drafts_.size() + 1);
-            cost_.on_verify_pass(static_cast<std::uint32_t>(action.rows.size()), took);
+            cost_.on_verify_pass(static_cast<std::uint32_t>(action.rows.size()), times.computed);
+            if (times.after_last_gate) {
+                cost_.on_gated_tail(times.computed, *times.after_last_gate);
+            }
             residual_ready_ = true;  // it passed every gate
             decoding_ = true;
             judge_drafts(logits);
+            acceptance_.on_pass(counters_.window, counters_.accepted);
             break;
         case ActionKind::decode:
             LYNX_CHECK(residual_ready_ && action.truncate_to == position(committed_.size() - 1));
-            decoding_ = true;
-            cost_.on_draft_step(took);
+            if (!std::exchange(decoding_, true) && options_.draft) {
+                acceptance_.on_request_without_pass();
+            }
+            cost_.on_draft_step(times.computed);
             commit(sample(logits(0), options_.sampling, position(committed_.size()), options_.ratio_seed));
             break;
         case ActionKind::wait:
@@ -254,5 +269,6 @@ const std::vector<Token>& Speculation::committed() const noexcept { return commi
 FinishReason Speculation::finish_reason() const noexcept { return finish_reason_; }
 const Counters& Speculation::counters() const noexcept { return counters_; }
 const CostModel& Speculation::cost() const noexcept { return cost_; }
+const AcceptanceModel& Speculation::acceptance() const noexcept { return acceptance_; }
 
 }  // namespace lynx::speculate

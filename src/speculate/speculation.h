@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "lynx/status.h"
+#include "speculate/acceptance.h"
 #include "speculate/sampling.h"
 #include "speculate/stop_strings.h"
 #include "speculate/window.h"
@@ -36,6 +37,13 @@ struct Options {
     bool gated = true;  ///< false: the pass never starts before the residual is there (the caller cannot gate)
     std::uint64_t ratio_seed = 0;  ///< randomness of the ratio rule (from the OS unless a test fixes it)
     CostModel cost{};              ///< what earlier requests on this engine measured: Speculation::cost()
+    AcceptanceModel acceptance{};  ///< and with this codec and model: Speculation::acceptance()
+};
+
+/// What a step took, waiting at gates excluded.
+struct StepTimes {
+    base::Nanos computed{0};
+    std::optional<base::Nanos> after_last_gate{};  ///< part of it; of a gated pass
 };
 
 enum class FinishReason : std::uint8_t { none, length, end_token, stop_string };
@@ -91,10 +99,10 @@ public:
     /// An adaptive window drafts until keep_drafting says no or the residual is there; with nothing drafted by then, decoding starts
     /// at once. A fixed window drafts exactly N whatever arrives (fewer when a draft would end the output).
     [[nodiscard]] Action next(base::Nanos now) const;
-    /// The action's step ran; logits(i) are those of action.rows[i]. `took` excludes waiting at gates. A step that failed is
-    /// not told: next() then offers it again. Precondition: the action came from next(), and since then only events were told.
+    /// The action's step ran; logits(i) are those of action.rows[i]. A step that failed is not told: next() then offers it again.
+    /// Precondition: the action came from next(), and since then only events were told.
     void on_step_done(const Action& action, const std::function<std::span<const float>(std::size_t)>& logits,
-                      base::Nanos took, base::Nanos now);
+                      const StepTimes& times);
 
     [[nodiscard]] Output take_output();
     /// Bytes of committed text since the last take_text() that no stop string can cut any more; all the rest at the finish.
@@ -106,6 +114,7 @@ public:
     [[nodiscard]] FinishReason finish_reason() const noexcept;
     [[nodiscard]] const Counters& counters() const noexcept;
     [[nodiscard]] const CostModel& cost() const noexcept;
+    [[nodiscard]] const AcceptanceModel& acceptance() const noexcept;
 
 private:
     /// Tests put a wrong acceptance rule in, to prove that their checkers reject it.
@@ -132,6 +141,7 @@ private:
     Options options_;
     std::uint32_t prompt_tokens_ = 0;
     CostModel cost_;
+    AcceptanceModel acceptance_;
     Counters counters_;
     RatioOutcome (*ratio_rule_)(const Distribution&, const Distribution&, Token, double, double) noexcept = &ratio_rule;
 

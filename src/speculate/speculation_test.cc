@@ -27,13 +27,12 @@ std::vector<float> one_hot(Token token) {
 
 /// Runs a single step of `s`, answering with `after(row token)`.
 template <class After>
-void step(Speculation& s, const Action& action, After after, Nanos now = 0ns, Nanos took = 20ms) {
+void step(Speculation& s, const Action& action, After after, Nanos took = 20ms) {
     std::vector<std::vector<float>> logits;
     for (const engine::Row& row : action.rows) {
         logits.push_back(one_hot(after(row.token)));
     }
-    s.on_step_done(
-        action, [&](std::size_t i) { return std::span<const float>(logits[i]); }, took, now);
+    s.on_step_done(action, [&](std::size_t i) { return std::span<const float>(logits[i]); }, {.computed = took});
 }
 
 Token count_up(Token t) { return t + 1; }
@@ -260,7 +259,7 @@ TEST(Speculation, AdaptiveWindowStopsAndResumes) {
     while (s.next(now).kind == ActionKind::draft) {
         const Action a = s.next(now);
         now += 20ms;
-        step(s, a, count_up, now);
+        step(s, a, count_up);
     }
     EXPECT_EQ(s.counters().drafted, 3U) << "100 = 3 * 20 + V(4) = 50, rounded up to the draft that reaches it";
     EXPECT_EQ(s.next(now).kind, ActionKind::wait);
@@ -299,10 +298,10 @@ TEST(Speculation, FailedStepIsOfferedAgain) {
 TEST(Speculation, CostIsCarriedOver) {
     Speculation s = make(with_window(1));
     s.on_anchor_ready(0ns);
-    step(s, s.next(0ns), count_up, 0ns, 30ms);
+    step(s, s.next(0ns), count_up, 30ms);
     EXPECT_EQ(s.cost().tpot(), 30ms);
     s.on_residual_ready(0ns);
-    step(s, s.next(0ns), count_up, 0ns, 60ms);
+    step(s, s.next(0ns), count_up, 60ms);
     EXPECT_GT(s.cost().verify_per_token(), 15ms);
     Options next = with_window(1);
     next.cost = s.cost();

@@ -1,6 +1,7 @@
 #include "speculate/window.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace lynx::speculate {
 namespace {
@@ -11,6 +12,8 @@ constexpr double kTpotMemorySteps = 8;
 constexpr double kRowMemory = 16;
 /// v / tpot before any pass was measured.
 constexpr double kRowPrior = 0.5;
+/// Weight of one more gated pass in the tail's share.
+constexpr double kTailWeight = 0.25;
 
 }  // namespace
 
@@ -32,6 +35,13 @@ void CostModel::on_verify_pass(std::uint32_t rows, Nanos took) noexcept {
     row_s_ = row_s() + weight * (sample - row_s());
 }
 
+void CostModel::on_gated_tail(Nanos took, Nanos tail) noexcept {
+    if (took > Nanos{0}) {
+        const double share = std::clamp(base::to_seconds(tail) / base::to_seconds(took), 0.0, 1.0);
+        tail_share_ += kTailWeight * (share - tail_share_);
+    }
+}
+
 Nanos CostModel::tpot() const noexcept { return base::from_seconds(tpot_s_); }
 
 Nanos CostModel::verify(std::uint32_t rows) const noexcept {
@@ -42,15 +52,32 @@ Nanos CostModel::verify_per_token() const noexcept { return base::from_seconds(r
 
 double CostModel::row_s() const noexcept { return row_s_.value_or(kRowPrior * tpot_s_); }
 
-bool keep_drafting(const WindowOptions& options, const CostModel& cost, std::uint32_t drafted, Nanos now,
-                   std::optional<Nanos> eta) noexcept {
-    if (options.fixed) {
-        return drafted < *options.fixed;
+std::uint32_t worthwhile_drafts(double tpot_s, double exposed_row_s, double acceptance, std::uint32_t most) noexcept {
+    if (tpot_s <= 0) {
+        return most;  // nothing measured: the first draft measures
     }
-    if (drafted >= options.drafts_max) {
+    const double break_even = exposed_row_s / tpot_s;
+    if (break_even <= 0 || acceptance >= 1) {
+        return break_even < 1 ? most : 0;
+    }
+    if (acceptance <= break_even) {
+        return 0;
+    }
+    // acceptance^k > break_even, strictly.
+    const double k = std::ceil(std::log(break_even) / std::log(acceptance)) - 1;
+    return k >= most ? most : static_cast<std::uint32_t>(std::max(0.0, k));
+}
+
+bool keep_drafting(const WindowOptions& options, const CostModel& cost, const WindowInputs& in, Nanos now) noexcept {
+    if (options.fixed) {
+        return in.drafted < *options.fixed;
+    }
+    const double exposed_row_s = (in.gated ? cost.tail_share() : 1.0) * base::to_seconds(cost.verify_per_token());
+    if (in.drafted >=
+        worthwhile_drafts(base::to_seconds(cost.tpot()), exposed_row_s, in.acceptance, options.drafts_max)) {
         return false;
     }
-    return !eta || *eta - now > cost.verify(drafted + 1);
+    return !in.eta || *in.eta - now > cost.verify(in.drafted + 1);
 }
 
 Nanos gated_start(const CostModel& cost, std::uint32_t rows, const TransferEstimate& estimate) noexcept {

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "speculate/acceptance.h"
+
 namespace lynx::speculate {
 namespace {
 
@@ -20,7 +24,7 @@ CostModel measured(Nanos tpot, Nanos row) {
 std::uint32_t drafts_until(const CostModel& cost, Nanos eta, std::uint32_t drafts_max = 64) {
     Nanos now{0};
     std::uint32_t drafted = 0;
-    while (keep_drafting({.drafts_max = drafts_max}, cost, drafted, now, eta)) {
+    while (keep_drafting({.drafts_max = drafts_max}, cost, {.drafted = drafted, .eta = eta}, now)) {
         ++drafted;
         now += cost.tpot();
     }
@@ -93,21 +97,93 @@ TEST(KeepDrafting, FollowsTheFormula) {
 TEST(KeepDrafting, Edges) {
     const CostModel cost = measured(20ms, 10ms);
     const WindowOptions adaptive{.drafts_max = 8};
-    EXPECT_TRUE(keep_drafting(adaptive, cost, 7, 0ns, std::nullopt)) << "unknown arrival";
-    EXPECT_FALSE(keep_drafting(adaptive, cost, 8, 0ns, std::nullopt));
-    EXPECT_FALSE(keep_drafting(adaptive, cost, 8, 0ns, 100s));
-    EXPECT_FALSE(keep_drafting(adaptive, cost, 0, 1s, 1s - 1ms)) << "past arrival";
-    EXPECT_FALSE(keep_drafting(adaptive, cost, 3, 1s, 1s + 10ms));
-    EXPECT_TRUE(keep_drafting(adaptive, cost, 3, 1s, 2s)) << "the same drafts, but the arrival moved later";
-    EXPECT_TRUE(keep_drafting(adaptive, CostModel{}, 0, 0ns, 1ns)) << "nothing measured: the first draft measures";
+    EXPECT_TRUE(keep_drafting(adaptive, cost, {.drafted = 7, .eta = std::nullopt}, 0ns)) << "unknown arrival";
+    EXPECT_FALSE(keep_drafting(adaptive, cost, {.drafted = 8, .eta = std::nullopt}, 0ns));
+    EXPECT_FALSE(keep_drafting(adaptive, cost, {.drafted = 8, .eta = 100s}, 0ns));
+    EXPECT_FALSE(keep_drafting(adaptive, cost, {.drafted = 0, .eta = 1s - 1ms}, 1s)) << "past arrival";
+    EXPECT_FALSE(keep_drafting(adaptive, cost, {.drafted = 3, .eta = 1s + 10ms}, 1s));
+    EXPECT_TRUE(keep_drafting(adaptive, cost, {.drafted = 3, .eta = 2s}, 1s))
+        << "the same drafts, but the arrival moved later";
+    EXPECT_TRUE(keep_drafting(adaptive, CostModel{}, {.drafted = 0, .eta = 1ns}, 0ns))
+        << "nothing measured: the first draft measures";
 }
 
 TEST(KeepDrafting, FixedIgnoresEverythingElse) {
     const WindowOptions fixed{.fixed = 3, .drafts_max = 1};
     const CostModel cost = measured(20ms, 10ms);
-    EXPECT_TRUE(keep_drafting(fixed, cost, 2, 5s, 1s));
-    EXPECT_FALSE(keep_drafting(fixed, cost, 3, 0s, 100s));
-    EXPECT_FALSE(keep_drafting({.fixed = 0}, cost, 0, 0s, 100s));
+    EXPECT_TRUE(keep_drafting(fixed, cost, {.drafted = 2, .eta = 1s}, 5s));
+    EXPECT_FALSE(keep_drafting(fixed, cost, {.drafted = 3, .eta = 100s}, 0s));
+    EXPECT_FALSE(keep_drafting({.fixed = 0}, cost, {.drafted = 0, .eta = 100s}, 0s));
+}
+
+TEST(KeepDrafting, AsLongAsADraftIsWorthItsRow) {
+    const CostModel cost = measured(20ms, 10ms);  // e v / tpot = 0.0788
+    const auto most = [&](double acceptance, bool gated) {
+        WindowInputs in{.acceptance = acceptance, .gated = gated};
+        while (keep_drafting({}, cost, in, 0ns)) {
+            ++in.drafted;
+        }
+        return in.drafted;
+    };
+    EXPECT_EQ(most(1, true), 64U) << "only drafts_max";
+    EXPECT_EQ(most(0.9, true), 24U) << "0.9^24 > 0.0788 > 0.9^25";
+    EXPECT_EQ(most(0.5, true), 3U);
+    EXPECT_EQ(most(0.05, true), 0U) << "below break-even nothing is drafted";
+    EXPECT_EQ(most(0.9, false), 6U) << "an exposed row costs half a tpot";
+    EXPECT_EQ(most(0.4, false), 0U);
+    EXPECT_EQ(most(0, true), 0U);
+}
+
+TEST(WorthwhileDrafts, IsTheLastThatPays) {
+    for (const double acceptance : {0.01, 0.3, 0.77, 0.99}) {
+        for (const double row : {0.001, 0.1, 0.5, 0.999, 1.5}) {
+            const std::uint32_t k = worthwhile_drafts(1, row, acceptance, 1000);
+            EXPECT_TRUE(k == 0 || std::pow(acceptance, k) > row) << acceptance << ' ' << row;
+            EXPECT_TRUE(k == 1000 || std::pow(acceptance, k + 1) <= row * (1 + 1e-9)) << acceptance << ' ' << row;
+        }
+    }
+    EXPECT_EQ(worthwhile_drafts(1, 0, 0.5, 10), 10U) << "rows for nothing";
+    EXPECT_EQ(worthwhile_drafts(0, 0, 0.5, 10), 10U) << "nothing measured: the first draft measures";
+    EXPECT_EQ(worthwhile_drafts(1, 1, 1, 10), 0U);
+}
+
+TEST(CostModel, TheTailFollowsWhatIsMeasured) {
+    CostModel cost;
+    EXPECT_EQ(cost.tail_share(), kTailSharePrior);
+    for (int i = 0; i < 50; ++i) {
+        cost.on_gated_tail(100ms, 30ms);
+    }
+    EXPECT_NEAR(cost.tail_share(), 0.3, 1e-3);
+    cost.on_gated_tail(10ms, 100ms);
+    EXPECT_LE(cost.tail_share(), 1.0) << "a clock that jumps cannot make it larger than the pass";
+}
+
+TEST(AcceptanceModel, EstimatesForgetsAndProbes) {
+    AcceptanceModel model;
+    EXPECT_EQ(model.acceptance(), 0.9);
+    for (int i = 0; i < 100; ++i) {
+        model.on_pass(10, 7);  // 7 held, one failed, two were never judged
+    }
+    EXPECT_NEAR(model.acceptance(), 7.0 / 8, 0.01);
+    for (int i = 0; i < 30; ++i) {
+        model.on_pass(10, 0);
+    }
+    EXPECT_LT(model.acceptance(), 0.4) << "few drafts are made now ...";
+    for (int i = 0; i < 30; ++i) {
+        model.on_pass(10, 0);
+    }
+    EXPECT_NEAR(model.acceptance(), 1.8 / 12, 0.01) << "... then hardly any ...";
+    int requests = 0;
+    for (; model.acceptance() < 0.6; ++requests) {
+        model.on_request_without_pass();
+    }
+    EXPECT_GT(requests, 10) << "... for a while ...";
+    EXPECT_LT(requests, 60) << "... and then they get a chance again";
+    for (int i = 0; i < 1000; ++i) {
+        model.on_pass(10, 10);
+    }
+    EXPECT_GT(model.acceptance(), 0.99);
+    EXPECT_LT(model.acceptance(), 1.0);
 }
 
 TEST(GatedStart, WaitsInsideAtMostOneTpot) {

@@ -180,8 +180,7 @@ private:
         if (took.count() % 2 == 0) {
             tell();  // events may arrive before the step's result is told, or after
         }
-        speculation_.on_step_done(
-            action, [&](std::size_t row) { return backend_.logits(row); }, took, now_);
+        speculation_.on_step_done(action, [&](std::size_t row) { return backend_.logits(row); }, {.computed = took});
     }
 
     Speculation& speculation_;
