@@ -14,9 +14,9 @@ namespace lynxkv {
 
 namespace {
 
-/// Seconds the decode process gets to end in good order after a signal.
-constexpr int kGraceTicks = 500;
 constexpr auto kTick = std::chrono::milliseconds(10);
+/// What the decode process gets to end in good order after a signal: 5 s.
+constexpr int kGraceTicks = 500;
 
 int run(const DecodeOptions& a, const Context& context) {
     std::vector<std::string> prefill_arguments = model_arguments(a.config.model);

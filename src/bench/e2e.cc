@@ -16,6 +16,9 @@ namespace lynx {
 namespace bench {
 namespace {
 
+/// The codec whose transfer time --int8-tpots speaks of.
+constexpr const char* kBaseline = "int8";
+
 /// What the reference run says about one codec.
 struct CodecReference {
     std::string name;
@@ -78,9 +81,9 @@ public:
         report.tpot_ms = 1e3 * base::to_seconds(tpot_);
         report.int8_tpots = 8 * static_cast<double>(int8_bytes_) / rate / base::to_seconds(tpot_);
         LYNX_ASSIGN(const std::unique_ptr<DecodeNode> decode_node, start_nodes(rate));
-        for (const CodecReference& reference : references_) {
-            LYNX_ASSIGN(E2eRow row, measure(*decode_node, reference, rate));
-            report.rows.push_back(std::move(row));
+        LYNX_ASSIGN(const std::vector<Runs> runs, measure(*decode_node));
+        for (std::size_t i = 0; i < references_.size(); ++i) {
+            report.rows.push_back(row_of(runs[i], references_[i], rate));
         }
         return report;
     }
@@ -148,7 +151,13 @@ private:
             tpots.push_back(base::to_seconds(r.tpot));
         }
         tpot_ = base::from_seconds(median(std::move(tpots)));
-        LYNX_ASSIGN(const std::unique_ptr<codec::Codec> int8, make_codec("int8"));
+        const auto measured = std::find_if(references_.begin(), references_.end(),
+                                           [](const CodecReference& r) { return r.name == kBaseline; });
+        if (measured != references_.end()) {
+            int8_bytes_ = measured->bytes();
+            return {};
+        }
+        LYNX_ASSIGN(const std::unique_ptr<codec::Codec> int8, make_codec(kBaseline));
         LYNX_ASSIGN(const CodedSize size, reference.load(*int8, 0));
         int8_bytes_ = size.tier_bytes[0];
         return {};
@@ -159,15 +168,7 @@ private:
         if (config_.prompt_tokens_max > 0 && prompt.size() > config_.prompt_tokens_max) {
             prompt.resize(config_.prompt_tokens_max);
         }
-        if (prompt.empty()) {
-            return Status{ErrorCode::invalid_argument, "the prompt is empty"};
-        }
-        if (prompt.size() + config_.tokens > config_.model.context_tokens) {
-            return Status{ErrorCode::invalid_argument, "the prompt (" + std::to_string(prompt.size()) +
-                                                           " tokens) and " + std::to_string(config_.tokens) +
-                                                           " output tokens do not fit the context of " +
-                                                           std::to_string(config_.model.context_tokens)};
-        }
+        LYNX_TRY(node::check_context(prompt.size(), config_.tokens, config_.model.context_tokens));
         return prompt;
     }
 
@@ -206,29 +207,32 @@ private:
         return request;
     }
 
-    Result<E2eRow> measure(DecodeNode& decode_node, const CodecReference& reference, double rate) const {
-        std::vector<GenerateReport> runs;
-        E2eRow row;
-        row.tokens_equal_full = true;
-        for (std::uint32_t i = 0; i < config_.repeats; ++i) {
-            LYNX_TRY(interrupted());
-            progress("measuring " + reference.name + ", run " + std::to_string(i + 1) + " of " +
-                     std::to_string(config_.repeats));
-            LYNX_ASSIGN(GenerateReport run, decode_node.generate(request_for(reference.name), {}, stop_));
-            if (!run.prefix_hit) {
-                return Status{ErrorCode::invalid_argument,
-                              "bench: the prefill node did not have the prompt's KV ready"};
+    using Runs = std::vector<GenerateReport>;
+
+    /// Every system in turn, again and again, so that a machine that drifts drifts for all of them; [system][repeat].
+    Result<std::vector<Runs>> measure(DecodeNode& decode_node) const {
+        std::vector<Runs> runs(references_.size());
+        for (std::uint32_t repeat = 0; repeat < config_.repeats; ++repeat) {
+            for (std::size_t i = 0; i < references_.size(); ++i) {
+                LYNX_TRY(interrupted());
+                progress("run " + std::to_string(repeat + 1) + " of " + std::to_string(config_.repeats) + ": " +
+                         references_[i].name);
+                LYNX_ASSIGN(GenerateReport run, decode_node.generate(request_for(references_[i].name), {}, stop_));
+                if (!run.prefix_hit) {
+                    return Status{ErrorCode::invalid_argument,
+                                  "bench: the prefill node did not have the prompt's KV ready"};
+                }
+                runs[i].push_back(std::move(run));
             }
-            row.tokens_equal_full = row.tokens_equal_full && run.tokens == reference.tokens;
-            runs.push_back(std::move(run));
         }
-        fill(row, runs, reference, rate);
-        return row;
+        return runs;
     }
 
-    void fill(E2eRow& row, const std::vector<GenerateReport>& runs, const CodecReference& reference,
-              double rate) const {
+    E2eRow row_of(const Runs& runs, const CodecReference& reference, double rate) const {
         using R = GenerateReport;
+        E2eRow row;
+        row.tokens_equal_full =
+            std::all_of(runs.begin(), runs.end(), [&](const R& r) { return r.tokens == reference.tokens; });
         const auto at = [&](std::size_t token) {
             return median_of(runs, [token](const R& r) { return r.committed_s[token]; });
         };
@@ -273,6 +277,7 @@ private:
             acceptance = plan::acceptance_of(accepted, runs.size() - full);
         }
         row.model_tt32t_s = model_tt32t_s(row, reference, rate, acceptance);
+        return row;
     }
 
     [[nodiscard]] double model_tt32t_s(const E2eRow& row, const CodecReference& reference, double rate,

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/try.h"
+#include "node/prefill.h"
 
 namespace lynx::bench {
 
@@ -12,20 +13,7 @@ Result<PromptKv> prefill_prompt(engine::Engine& engine, const std::vector<engine
     PromptKv kv;
     kv.prompt = prompt;
     const auto tokens = static_cast<std::uint32_t>(prompt.size());
-    LYNX_TRY(engine.clear(0));
-    for (std::uint32_t done = 0; done < tokens;) {
-        const std::uint32_t count = std::min(tokens - done, engine.info().batch_tokens_max);
-        std::vector<engine::Row> rows;
-        for (std::uint32_t i = done; i < done + count; ++i) {
-            rows.push_back({0, prompt[i], i, i + 1 == tokens});
-        }
-        LYNX_TRY(engine.step(rows, nullptr));
-        done += count;
-        if (done == tokens) {
-            const std::span<const float> logits = engine.logits(count - 1);
-            kv.logits.assign(logits.begin(), logits.end());
-        }
-    }
+    LYNX_ASSIGN(kv.logits, node::prefill(engine, 0, prompt, [](std::uint32_t) { return Status{}; }));
     for (std::uint32_t layer = 0; layer < engine.info().geometry.layers.size(); ++layer) {
         for (const kv::Kind kind : {kv::Kind::key, kv::Kind::value}) {
             LYNX_ASSIGN(const kv::View view, engine.kv_view(0, layer, kind));
@@ -67,7 +55,6 @@ Result<CodedSize> Reference::load(const codec::Codec& codec, std::uint8_t tier) 
                         views.emplace_back(payloads[t]);
                     }
                 }
-                ++size.frames_per_tier;
                 size.elements += std::uint64_t{count} * target.channels;
                 LYNX_TRY(codec.decode(views, target.slice_tokens(first, count)));
             }

@@ -26,7 +26,6 @@ struct PromptKv {
 /// What a codec's payloads of this KV weigh on the wire, framing included, per tier.
 struct CodedSize {
     std::vector<std::uint64_t> tier_bytes;
-    std::uint64_t frames_per_tier = 0;
     std::uint64_t elements = 0;
 };
 

@@ -1,5 +1,6 @@
 // The decode node: joins a model, a connection and a request into generate().
 #include <algorithm>
+#include <map>
 #include <random>
 #include <utility>
 
@@ -74,6 +75,9 @@ private:
     StepTimeline timeline_;
 };
 
+/// A request is sent once: one that failed is not repeated under its id.
+constexpr std::uint32_t kGeneration = 1;
+
 class DecodeNodeImpl final : public DecodeNode {
 public:
     static Result<std::unique_ptr<DecodeNode>> open(const DecodeConfig& config) {
@@ -91,13 +95,14 @@ public:
         const kv::Paging paging{static_cast<std::uint32_t>(prompt.size()), params.page_tokens};
         LYNX_ASSIGN(speculate::Options speculation, speculation_options(request));
         speculation.draft = request.draft && codec->info().tiers > 1;  // on complete KV there is nothing to draft for
+        speculation.acceptance = acceptance_[codec->info().name];
         LYNX_TRY(speculation.sampling.validate());
         if (!peer_->status().ok()) {
             LYNX_TRY(connect());  // the last request lost the peer; it may be back
         }
         LYNX_ASSIGN(const std::unique_ptr<DecodeRequest> live,
                     DecodeRequest::create({.request = ++requests_,
-                                           .generation = 1,
+                                           .generation = kGeneration,
                                            .engine = *engine_,
                                            .seq = 0,
                                            .clock = clock_,
@@ -115,6 +120,7 @@ public:
                                                : status);
         LYNX_TRY(status);
         cost_ = live->speculation()->cost();
+        acceptance_[codec->info().name] = live->speculation()->acceptance();
         return make_report(*live, observer.timeline(), *codec, engine_->info().geometry, paging);
     }
 
@@ -145,19 +151,7 @@ private:
             }
             LYNX_ASSIGN(tokens, engine_->tokenize(text, request.chat));
         }
-        if (tokens.empty()) {
-            return Status{ErrorCode::invalid_argument, "the prompt is empty"};
-        }
-        if (request.max_tokens == 0) {
-            return Status{ErrorCode::invalid_argument, "max tokens must be at least 1"};
-        }
-        const std::uint64_t needed = tokens.size() + std::uint64_t{request.max_tokens};
-        if (needed > engine_->info().context_tokens) {
-            return Status{ErrorCode::invalid_argument, "the prompt (" + std::to_string(tokens.size()) +
-                                                           " tokens) and " + std::to_string(request.max_tokens) +
-                                                           " output tokens do not fit the context of " +
-                                                           std::to_string(engine_->info().context_tokens) + " tokens"};
-        }
+        LYNX_TRY(check_context(tokens.size(), request.max_tokens, engine_->info().context_tokens));
         return tokens;
     }
 
@@ -180,7 +174,7 @@ private:
                                const codec::Codec& codec) {
         wire::Request message;
         message.request = requests_;
-        message.generation = 1;
+        message.generation = kGeneration;
         message.prompt = prompt;
         message.codec = codec.info().name;
         message.codec_params = serialize_params(codec.params());
@@ -216,6 +210,7 @@ private:
     std::unique_ptr<engine::Engine> engine_;
     std::unique_ptr<PeerIo> peer_;
     speculate::CostModel cost_;
+    std::map<std::string, speculate::AcceptanceModel> acceptance_;  ///< by codec
     std::uint64_t seed_ = 0;
     std::uint64_t requests_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "node/model.h"
 
 #include <charconv>
+#include <string>
 #include <string_view>
 
 namespace lynx::node {
@@ -38,6 +39,21 @@ Result<std::unique_ptr<engine::Engine>> open_engine(const ModelConfig& config, b
     options.batch_tokens = config.batch_tokens;
     options.exact = exact;
     return engine::load_llama(options);
+}
+
+Status check_context(std::size_t prompt_tokens, std::uint32_t output_tokens, std::uint32_t context_tokens) {
+    if (prompt_tokens == 0) {
+        return {ErrorCode::invalid_argument, "the prompt is empty"};
+    }
+    if (output_tokens == 0) {
+        return {ErrorCode::invalid_argument, "max tokens must be at least 1"};
+    }
+    if (prompt_tokens + std::uint64_t{output_tokens} > context_tokens) {
+        return {ErrorCode::invalid_argument,
+                "the prompt (" + std::to_string(prompt_tokens) + " tokens) and " + std::to_string(output_tokens) +
+                    " output tokens do not fit the context of " + std::to_string(context_tokens) + " tokens"};
+    }
+    return {};
 }
 
 wire::Hello hello_of(const engine::ModelInfo& info, wire::Role role) {

@@ -13,6 +13,10 @@ namespace lynx::node {
 /// `exact`: a decode node; otherwise a prefill node, which may use faster kernels.
 [[nodiscard]] Result<std::unique_ptr<engine::Engine>> open_engine(const ModelConfig& config, bool exact);
 
+/// invalid_argument: an empty prompt, no output wanted, or more of both than the context holds.
+[[nodiscard]] Status check_context(std::size_t prompt_tokens, std::uint32_t output_tokens,
+                                   std::uint32_t context_tokens);
+
 [[nodiscard]] wire::Hello hello_of(const engine::ModelInfo& info, wire::Role role);
 
 }  // namespace lynx::node

@@ -64,7 +64,7 @@ void PeerIo::run() {
 Status PeerIo::round() {
     run_calls();
     const base::Nanos deadline = std::min(session_.timeout(), clock_.now() + std::chrono::seconds(1));
-    LYNX_ASSIGN([[maybe_unused]] const std::size_t moved, transport::pump_once(session_, *link_, clock_, deadline));
+    LYNX_TRY(transport::pump_once(session_, *link_, clock_, deadline).status());
     while (std::optional<wire::Event> event = session_.poll_event()) {
         if (const auto* page = std::get_if<wire::PageReceived>(&*event)) {
             session_.release(*page, clock_.now());  // it leaves the session's buffers now
@@ -109,7 +109,8 @@ Status PeerIo::begin(const wire::Request& request, DecodeRequest& receiver) {
     const bool ran = call([&] {
         status = session_.request(request, clock_.now());
         if (status.ok()) {
-            current_ = request;
+            request_ = request.request;
+            generation_ = request.generation;
             receiver_ = &receiver;
         }
     });
@@ -123,9 +124,9 @@ void PeerIo::end(const Status& outcome) {
         }
         receiver_ = nullptr;
         if (outcome.ok()) {
-            session_.done({current_.request, current_.generation}, clock_.now());
+            session_.done({request_, generation_}, clock_.now());
         } else {
-            session_.abort({current_.request, current_.generation, outcome.code(), outcome.message()}, clock_.now());
+            session_.abort({request_, generation_, outcome.code(), outcome.message()}, clock_.now());
         }
     });
 }

@@ -48,7 +48,8 @@ private:
     // I/O thread only.
     wire::Session session_;
     DecodeRequest* receiver_ = nullptr;
-    wire::Request current_;
+    std::uint64_t request_ = 0;  ///< of the receiver
+    std::uint32_t generation_ = 0;
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;

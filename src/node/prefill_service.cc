@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <variant>
 
-#include "base/check.h"
 #include "base/try.h"
 #include "node/codec_negotiation.h"
-#include "speculate/sampling.h"
 
 namespace lynx::node {
 

@@ -4,15 +4,16 @@
 #include <random>
 #include <string>
 
-#include "base/rng.h"
 #include "base/try.h"
+#include "node/prefill.h"
 
 namespace lynx::node {
 
 namespace {
-double fresh_unit() {
+/// Without a seed any fresh randomness will do: the draw only has to follow the distribution.
+std::uint64_t fresh_seed() {
     std::random_device source;
-    return base::to_unit((std::uint64_t{source()} << 32) | source());
+    return (std::uint64_t{source()} << 32) | source();
 }
 }  // namespace
 
@@ -138,14 +139,7 @@ void PrefillWorker::process(PrefillJob& job, Slot& slot) {
             return;
         }
     }
-    const speculate::Sampling sampling = sampling_of(request);
-    engine::Token first = 0;
-    if (sampling.rule() == speculate::Rule::ratio) {
-        // Without a seed any fresh randomness will do: the draw only has to follow the distribution.
-        first = speculate::draw(speculate::distribution(slot.logits, sampling), fresh_unit());
-    } else {
-        first = speculate::pick(slot.logits, sampling, tokens);
-    }
+    const engine::Token first = speculate::sample(slot.logits, sampling_of(request), tokens, fresh_seed());
     job.update([&](PrefillJob::Snapshot& s) {
         s.seq = slot.seq;
         s.prefix_hit = hit;
@@ -156,37 +150,24 @@ void PrefillWorker::process(PrefillJob& job, Slot& slot) {
 
 Status PrefillWorker::prefill(PrefillJob& job, Slot& slot) {
     const std::vector<engine::Token>& prompt = job.request().prompt;
-    const auto tokens = static_cast<std::uint32_t>(prompt.size());
     slot.prompt.clear();  // until the prefill is complete nothing in it may be hit
-    LYNX_TRY(engine_.clear(slot.seq));
-    job.update([&](PrefillJob::Snapshot& s) { s.seq = slot.seq; });
-    std::vector<engine::Row> rows;
-    for (std::uint32_t done = 0; done < tokens;) {
-        {
-            const std::lock_guard lock(mutex_);
-            if (stopping_) {
-                return {ErrorCode::cancelled, "the prefill node is stopping"};
-            }
-        }
-        if (job.cancelled()) {
-            return {ErrorCode::cancelled, "the request was aborted"};
-        }
-        const std::uint32_t count = std::min(tokens - done, engine_.info().batch_tokens_max);
-        rows.clear();
-        for (std::uint32_t i = 0; i < count; ++i) {
-            const std::uint32_t position = done + i;
-            rows.push_back({slot.seq, prompt[position], position, position + 1 == tokens});
-        }
-        LYNX_TRY(engine_.step(rows, nullptr));
-        done += count;
-        if (done == tokens) {
-            const std::span<const float> logits = engine_.logits(count - 1);
-            slot.logits.assign(logits.begin(), logits.end());
-            slot.prompt = prompt;
-        } else {
-            job.update([&](PrefillJob::Snapshot& s) { s.tokens_final = done; });
-        }
-    }
+    LYNX_ASSIGN(slot.logits, node::prefill(engine_, slot.seq, prompt, [&](std::uint32_t done) -> Status {
+                    {
+                        const std::lock_guard lock(mutex_);
+                        if (stopping_) {
+                            return {ErrorCode::cancelled, "the prefill node is stopping"};
+                        }
+                    }
+                    if (job.cancelled()) {
+                        return {ErrorCode::cancelled, "the request was aborted"};
+                    }
+                    job.update([&](PrefillJob::Snapshot& s) {
+                        s.seq = slot.seq;
+                        s.tokens_final = done;
+                    });
+                    return {};
+                }));
+    slot.prompt = prompt;
     return {};
 }
 
