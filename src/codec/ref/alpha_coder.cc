@@ -41,7 +41,7 @@ AlphaCoder::AlphaCoder(const CodecParams& params, int levels) noexcept
     }
 }
 
-std::size_t AlphaCoder::body_bytes(CoreShape s, std::uint8_t tier) const noexcept {
+std::size_t AlphaCoder::body_bytes_max(CoreShape s, std::uint8_t tier) const noexcept {
     return tier == 0 ? table_bytes() + meta_.bytes(s) + s.tokens * anchor_row_bytes(s.channels)
                      : s.tokens * nibble_row_bytes(s.channels);
 }
@@ -50,7 +50,8 @@ float AlphaCoder::anchor_magnitude(const std::byte* /*table*/, std::uint32_t v) 
     return law_.magnitude(static_cast<int>(16 * v));
 }
 
-void AlphaCoder::encode(kv::ConstView core, std::span<const std::span<std::byte>> bodies) const {
+void AlphaCoder::encode(kv::ConstView core, const PageContext& /*context*/,
+                        std::span<std::span<std::byte>> bodies) const {
     const CoreShape shape{core.tokens, core.channels};
     const auto tile = make_tile(core.tokens);
     std::byte* meta = bodies[0].data() + table_bytes();
@@ -126,7 +127,7 @@ Status AlphaCoder::read_rows(std::span<const base::ByteView> bodies, CoreShape s
     return {};
 }
 
-Status AlphaCoder::decode(std::span<const base::ByteView> bodies, kv::View dst) const {
+Status AlphaCoder::decode(std::span<const base::ByteView> bodies, const PageContext& /*context*/, kv::View dst) const {
     const CoreShape shape{dst.tokens, dst.channels};
     const bool full = bodies.size() > kNoResidual;
     std::array<float, kAnchorDigitsMax> anchor_value{};

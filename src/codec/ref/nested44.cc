@@ -64,11 +64,12 @@ public:
     [[nodiscard]] CodecId id() const noexcept override { return CodecId::nested44; }
     [[nodiscard]] std::uint8_t tiers() const noexcept override { return 2; }
     [[nodiscard]] bool keeps_exact_rows() const noexcept override { return true; }
-    [[nodiscard]] std::size_t body_bytes(CoreShape s, std::uint8_t tier) const noexcept override {
+    [[nodiscard]] std::size_t body_bytes_max(CoreShape s, std::uint8_t tier) const noexcept override {
         return tier == 0 ? AnchorLayout(s, chunk_tokens_).bytes : s.tokens * nibble_row_bytes(s.channels);
     }
 
-    void encode(kv::ConstView core, std::span<const std::span<std::byte>> bodies) const override {
+    void encode(kv::ConstView core, const PageContext& /*context*/,
+                std::span<std::span<std::byte>> bodies) const override {
         const auto tile = make_tile(core.tokens);
         for (std::uint32_t k = 0; k < tile_count(core.channels); ++k) {
             const ChannelSpan span = tile_span(core.channels, k);
@@ -77,7 +78,8 @@ public:
         }
     }
 
-    [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, kv::View dst) const override {
+    [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, const PageContext& /*context*/,
+                                kv::View dst) const override {
         const CoreShape shape{dst.tokens, dst.channels};
         for (std::uint32_t k = 0; k < tile_count(dst.channels); ++k) {
             if (!decode_tile(bodies, shape, tile_span(dst.channels, k), dst)) {
