@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "codec/math/nested_math.h"
 #include "codec/payload.h"
 #include "codec/test_pages.h"
 
