@@ -47,7 +47,9 @@ Result<CodedSize> Reference::load(const codec::Codec& codec, std::uint8_t tier) 
             for (std::uint32_t page = 0; page < paging.pages(); ++page) {
                 const std::uint32_t first = paging.first_token(page);
                 const std::uint32_t count = paging.tokens_in(page);
-                LYNX_TRY(codec.encode(source.slice_tokens(first, count), {first, tokens}, payloads));
+                const codec::PageContext context =
+                    codec::page_context(engine_.info().geometry, layer, kind, paging, page);
+                LYNX_TRY(codec.encode(source.slice_tokens(first, count), context, payloads));
                 std::vector<base::ByteView> views;
                 for (std::uint8_t t = 0; t < codec.info().tiers; ++t) {
                     size.tier_bytes[t] += payloads[t].size() + wire::kHeaderBytes;

@@ -20,6 +20,7 @@ inline constexpr float kAlphaMax = 0x1p20F;
 
 /// Numbers of the registry; they never change and are never reused.
 enum class CodecId : std::uint8_t { f16 = 1, int8 = 2, int4 = 3, int8_split = 4, alg1 = 5, lynx44 = 6, nested44 = 7 };
+inline constexpr CodecId kLastCodecId = CodecId::nested44;
 
 /// The header of a payload in memory (FORMAT, "Payload header"); all fields but magic, version and checksum.
 struct PayloadHeader {

@@ -1,7 +1,6 @@
 #include "codec/ref/alpha_coder.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "codec/nibbles.h"
@@ -41,7 +40,7 @@ AlphaCoder::AlphaCoder(const CodecParams& params, int levels) noexcept
     }
 }
 
-std::size_t AlphaCoder::body_bytes(CoreShape s, std::uint8_t tier) const noexcept {
+std::size_t AlphaCoder::body_bytes_max(CoreShape s, std::uint8_t tier) const noexcept {
     return tier == 0 ? table_bytes() + meta_.bytes(s) + s.tokens * anchor_row_bytes(s.channels)
                      : s.tokens * nibble_row_bytes(s.channels);
 }
@@ -50,11 +49,12 @@ float AlphaCoder::anchor_magnitude(const std::byte* /*table*/, std::uint32_t v) 
     return law_.magnitude(static_cast<int>(16 * v));
 }
 
-void AlphaCoder::encode(kv::ConstView core, std::span<const std::span<std::byte>> bodies) const {
+void AlphaCoder::encode(kv::ConstView core, const PageContext& /*context*/,
+                        std::span<std::span<std::byte>> bodies) const {
     const CoreShape shape{core.tokens, core.channels};
     const auto tile = make_tile(core.tokens);
     std::byte* meta = bodies[0].data() + table_bytes();
-    std::vector<AlphaNormaliser> normaliser(meta_.chunks(shape));
+    std::vector<AlphaTileNormaliser> normaliser(meta_.chunks(shape));
     std::vector<std::uint8_t> digits(std::size_t{core.tokens} * core.channels);
     AnchorBins bins;
     for (std::uint32_t k = 0; k < tile_count(core.channels); ++k) {
@@ -62,7 +62,7 @@ void AlphaCoder::encode(kv::ConstView core, std::span<const std::span<std::byte>
         load_tile(core, span, tile.get());
         meta_.encode(tile.get(), shape, span, meta, normaliser);
         for (std::uint32_t t = 0; t < core.tokens; ++t) {
-            const AlphaNormaliser& n = normaliser[t / meta_.chunk_tokens()];
+            const AlphaTileNormaliser& n = normaliser[t / meta_.chunk_tokens()];
             const float* row = tile.get() + std::size_t{t} * kTileChannels;
             std::uint8_t* digit = digits.data() + std::size_t{t} * core.channels + span.first;
             std::uint8_t residual[kTileChannels] = {};
@@ -70,9 +70,8 @@ void AlphaCoder::encode(kv::ConstView core, std::span<const std::span<std::byte>
             float a[kTileChannels];
             std::uint8_t level[kTileChannels];
             for (std::uint32_t c = 0; c < kTileChannels; ++c) {
-                x[c] = (static_cast<double>(row[c]) - n.center[c]) * n.inverse_spread[c];
-                const double magnitude = std::fabs(x[c]);
-                a[c] = static_cast<float>(magnitude < 1.0 ? magnitude : 1.0);
+                x[c] = alpha_normalised(row[c], n.center[c], n.inverse_spread[c]);
+                a[c] = alpha_magnitude(x[c]);
             }
             law_.quantise(a, kTileChannels, level);
             for (std::uint32_t c = 0; c < span.count; ++c) {
@@ -80,7 +79,7 @@ void AlphaCoder::encode(kv::ConstView core, std::span<const std::span<std::byte>
                 digit[c] = static_cast<std::uint8_t>(s.q_anc - q_min());
                 residual[c] = static_cast<std::uint8_t>(s.q_res & 15);
                 const std::uint32_t v = (level[c] + 7U) >> 4U;
-                bins.sum[v] += static_cast<std::uint32_t>(a[c] * 0x1p24F);
+                bins.sum[v] += alpha_fixed(a[c]);
                 bins.count[v] += 1;
             }
             pack_nibbles(residual, span, bodies[1].data() + t * nibble_row_bytes(core.channels));
@@ -126,7 +125,7 @@ Status AlphaCoder::read_rows(std::span<const base::ByteView> bodies, CoreShape s
     return {};
 }
 
-Status AlphaCoder::decode(std::span<const base::ByteView> bodies, kv::View dst) const {
+Status AlphaCoder::decode(std::span<const base::ByteView> bodies, const PageContext& /*context*/, kv::View dst) const {
     const CoreShape shape{dst.tokens, dst.channels};
     const bool full = bodies.size() > kNoResidual;
     std::array<float, kAnchorDigitsMax> anchor_value{};

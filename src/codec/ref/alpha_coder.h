@@ -23,9 +23,10 @@ struct AnchorBins {
 class AlphaCoder : public PageCoder {
 public:
     [[nodiscard]] std::uint8_t tiers() const noexcept override { return 2; }
-    [[nodiscard]] std::size_t body_bytes(CoreShape s, std::uint8_t tier) const noexcept override;
-    void encode(kv::ConstView core, std::span<const std::span<std::byte>> bodies) const override;
-    [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, kv::View dst) const override;
+    [[nodiscard]] std::size_t body_bytes_max(CoreShape s, std::uint8_t tier) const noexcept override;
+    void encode(kv::ConstView core, const PageContext& context, std::span<std::span<std::byte>> bodies) const override;
+    [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, const PageContext& context,
+                                kv::View dst) const override;
     [[nodiscard]] Status symbols(std::span<const base::ByteView> bodies, CoreShape s, PageSymbols& out) const override;
 
 protected:

@@ -44,14 +44,9 @@ AlphaLaw::AlphaLaw(float alpha, int levels) noexcept : levels_(levels) {
     }
 }
 
-// A binary search without branches: its outcomes are close to random, and a mispredicted one costs more than all steps.
 void AlphaLaw::quantise(const float* __restrict a, std::uint32_t count, std::uint8_t* __restrict level) const noexcept {
     for (std::uint32_t i = 0; i < count; ++i) {
-        std::uint32_t k = 0;
-        for (std::uint32_t step = (kAlphaLevelsMax + 1) / 2; step > 0; step /= 2) {
-            k += step & (0U - static_cast<std::uint32_t>(a[i] >= threshold_[k + step]));
-        }
-        level[i] = static_cast<std::uint8_t>(k);
+        level[i] = static_cast<std::uint8_t>(alpha_level(threshold_.data(), a[i]));
     }
 }
 

@@ -9,11 +9,9 @@
 #include <array>
 #include <cstdint>
 
-namespace lynx::codec {
+#include "codec/math/alpha_math.h"
 
-inline constexpr int kAlphaLevelsMax = 127;
-/// The anchor of the top magnitude V = 8 of 127 levels stands for level 128, beyond the last one.
-inline constexpr int kAlphaMagnitudes = 129;
+namespace lynx::codec {
 
 /// Immutable after construction.
 class AlphaLaw {
@@ -28,26 +26,13 @@ public:
     void quantise(const float* a, std::uint32_t count, std::uint8_t* level) const noexcept;
 
     [[nodiscard]] int levels() const noexcept { return levels_; }
+    [[nodiscard]] const std::array<float, kAlphaMagnitudes>& magnitudes() const noexcept { return magnitude_; }
+    [[nodiscard]] const std::array<float, kAlphaLevelsMax + 1>& thresholds() const noexcept { return threshold_; }
 
 private:
     int levels_;
     std::array<float, kAlphaMagnitudes> magnitude_{};
     std::array<float, kAlphaLevelsMax + 1> threshold_{};  ///< [k]: least a with I >= k; +infinity above `levels`
 };
-
-struct AlphaSymbols {
-    int q_anc = 0;  ///< -9..8 for 127 levels, -8..7 for 120
-    int q_res = 0;  ///< -8..7
-};
-
-[[nodiscard]] constexpr AlphaSymbols split_level(int level, bool negative) noexcept {
-    const int v = (level + 7) >> 4;
-    return {negative ? -v - 1 : v, 16 * v - level};
-}
-
-/// The level of a symbol pair; outside 0..levels when no level splits into that pair.
-[[nodiscard]] constexpr int join_level(AlphaSymbols s) noexcept {
-    return 16 * (s.q_anc < 0 ? -s.q_anc - 1 : s.q_anc) - s.q_res;
-}
 
 }  // namespace lynx::codec

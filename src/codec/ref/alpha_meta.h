@@ -5,11 +5,12 @@
 #include <span>
 
 #include "codec/coder.h"
+#include "codec/math/alpha_math.h"
 #include "codec/tile.h"
 
 namespace lynx::codec {
 
-/// The metadata of one tile's chunk, dequantised; x = (gamma_min + gamma_scale*mu) + (gamma_scale*sigma) * t.
+/// AlphaElementMeta of every channel of one tile's chunk.
 struct AlphaTileMeta {
     float gamma_min[kTileChannels] = {};
     float gamma_scale[kTileChannels] = {};
@@ -17,8 +18,8 @@ struct AlphaTileMeta {
     float sigma[kTileChannels] = {};
 };
 
-/// Normalisation that the encoder applies: t = (x - center) * inverse_spread.
-struct AlphaNormaliser {
+/// AlphaNormaliser of every channel of one tile's chunk.
+struct AlphaTileNormaliser {
     double center[kTileChannels] = {};
     double inverse_spread[kTileChannels] = {};
 };
@@ -29,20 +30,20 @@ public:
 
     [[nodiscard]] std::uint32_t chunks(CoreShape s) const noexcept { return chunk_count(s.tokens, chunk_tokens_); }
     [[nodiscard]] std::uint32_t chunk_tokens() const noexcept { return chunk_tokens_; }
-    [[nodiscard]] std::size_t bytes(CoreShape s) const noexcept;
+    [[nodiscard]] std::size_t bytes(CoreShape s) const noexcept { return layout(s).end; }
 
     /// Computes and stores the metadata of a whole tile [tokens][kTileChannels]; `normaliser[k]` is chunk k's.
     void encode(const float* tile, CoreShape s, ChannelSpan span, std::byte* meta,
-                std::span<AlphaNormaliser> normaliser) const noexcept;
+                std::span<AlphaTileNormaliser> normaliser) const noexcept;
 
     /// Reads chunk `k` of a tile. False when a stored number is NaN, infinite or out of its range.
     [[nodiscard]] bool decode(const std::byte* meta, CoreShape s, ChannelSpan span, std::uint32_t k,
                               AlphaTileMeta& out) const noexcept;
 
 private:
-    struct Page;
-    struct Layout;
-    [[nodiscard]] Layout layout(CoreShape s) const noexcept;
+    [[nodiscard]] AlphaMetaLayout layout(CoreShape s) const noexcept {
+        return alpha_meta_layout(format_, chunks(s), s.channels);
+    }
 
     MetaFormat format_;
     std::uint32_t chunk_tokens_;

@@ -28,11 +28,12 @@ public:
 
     [[nodiscard]] CodecId id() const noexcept override { return id_; }
     [[nodiscard]] std::uint8_t tiers() const noexcept override { return id_ == CodecId::int8_split ? 2 : 1; }
-    [[nodiscard]] std::size_t body_bytes(CoreShape s, std::uint8_t tier) const noexcept override {
+    [[nodiscard]] std::size_t body_bytes_max(CoreShape s, std::uint8_t tier) const noexcept override {
         return (tier == 0 ? scale_bytes(s) : 0) + s.tokens * row_bytes(s.channels);
     }
 
-    void encode(kv::ConstView core, std::span<const std::span<std::byte>> bodies) const override {
+    void encode(kv::ConstView core, const PageContext& /*context*/,
+                std::span<std::span<std::byte>> bodies) const override {
         const auto tile = make_tile(core.tokens);
         const CoreShape shape{core.tokens, core.channels};
         for (std::uint32_t k = 0; k < tile_count(core.channels); ++k) {
@@ -44,7 +45,8 @@ public:
         }
     }
 
-    [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, kv::View dst) const override {
+    [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, const PageContext& /*context*/,
+                                kv::View dst) const override {
         const CoreShape shape{dst.tokens, dst.channels};
         float tile[kTileTokens * kTileChannels];
         for (std::uint32_t k = 0; k < tile_count(dst.channels); ++k) {

@@ -1,6 +1,5 @@
 #include "codec/ref/lynx44.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "codec/nibbles.h"
@@ -50,9 +49,8 @@ protected:
 
     void write_table(const AnchorBins& bins, std::byte* table) const noexcept override {
         for (std::uint32_t v = 0; v < magnitudes(); ++v) {
-            const auto default_sum = static_cast<std::uint64_t>(law().magnitude(static_cast<int>(16 * v)) * 0x1p24F);
-            const std::uint64_t mean = bins.count[v] == 0 ? default_sum : bins.sum[v] / bins.count[v];
-            const auto centroid = static_cast<std::uint16_t>(std::min<std::uint64_t>((mean + 128) >> 8U, 0xFFFF));
+            const std::uint16_t centroid =
+                alpha_centroid(bins.sum[v], bins.count[v], law().magnitude(static_cast<int>(16 * v)));
             std::memcpy(table + v * sizeof centroid, &centroid, sizeof centroid);
         }
     }
@@ -60,7 +58,7 @@ protected:
     [[nodiscard]] float anchor_magnitude(const std::byte* table, std::uint32_t v) const noexcept override {
         std::uint16_t centroid = 0;
         std::memcpy(&centroid, table + v * sizeof centroid, sizeof centroid);
-        return static_cast<float>(centroid) * 0x1p-16F;
+        return centroid_magnitude(centroid);
     }
 };
 

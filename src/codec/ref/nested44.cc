@@ -1,22 +1,14 @@
 #include "codec/ref/nested44.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 
+#include "codec/math/nested_math.h"
 #include "codec/nibbles.h"
 #include "codec/tile.h"
 
 namespace lynx::codec {
 namespace {
-
-constexpr float kCellsPerRangeUnit = 1.0F / 64.0F;  // one chunk cell is 4S/256 = S/64 units
-constexpr std::int32_t kFullHalfCell = 1;           // t = 2I + 1 for an 8-bit index ...
-constexpr std::int32_t kAnchorHalfCell = 16;        // ... and 32A + 16 for its upper 4 bits
-
-/// 2^e as a float. Precondition: -126 <= e <= 127.
-float power_of_two(std::int32_t e) noexcept { return std::bit_cast<float>(static_cast<std::uint32_t>(e + 127) << 23U); }
 
 /// Byte offsets of the anchor body's parts (FORMAT, "nested44").
 struct AnchorLayout {
@@ -33,30 +25,6 @@ struct AnchorLayout {
     std::size_t bytes;
 };
 
-/// Where a chunk lies inside its channel's range: cells [lo, hi] of 256.
-struct ChunkCells {
-    std::uint8_t lo = 0;
-    std::uint8_t hi = 0;
-};
-
-/// The fewest cells that cover [min, max] (in units of 2^e). Every edge is exact in float32 (19 significant bits), so the
-/// comparisons decide exactly and the estimate may be off by one either way.
-ChunkCells chunk_cells(const NestedChannel& c, float min, float max) noexcept {
-    if (c.range == 0) {
-        return {};
-    }
-    const float base = static_cast<float>(c.base);
-    const float cell = static_cast<float>(c.range) * kCellsPerRangeUnit;
-    const auto edge = [&](std::int32_t i) { return base + static_cast<float>(i) * cell; };
-    const auto estimate = [&](float x) { return std::clamp(static_cast<std::int32_t>((x - base) / cell), 0, 255); };
-    std::int32_t lo = estimate(min);
-    lo -= lo > 0 && edge(lo) > min ? 1 : 0;
-    std::int32_t hi = estimate(max);
-    hi += hi < 255 && edge(hi + 1) < max ? 1 : 0;
-    hi -= hi > lo && edge(hi) >= max ? 1 : 0;
-    return {static_cast<std::uint8_t>(lo), static_cast<std::uint8_t>(std::max(lo, hi))};
-}
-
 class Nested44 final : public PageCoder {
 public:
     explicit Nested44(const CodecParams& params) noexcept : chunk_tokens_(params.chunk_tokens) {}
@@ -64,11 +32,12 @@ public:
     [[nodiscard]] CodecId id() const noexcept override { return CodecId::nested44; }
     [[nodiscard]] std::uint8_t tiers() const noexcept override { return 2; }
     [[nodiscard]] bool keeps_exact_rows() const noexcept override { return true; }
-    [[nodiscard]] std::size_t body_bytes(CoreShape s, std::uint8_t tier) const noexcept override {
+    [[nodiscard]] std::size_t body_bytes_max(CoreShape s, std::uint8_t tier) const noexcept override {
         return tier == 0 ? AnchorLayout(s, chunk_tokens_).bytes : s.tokens * nibble_row_bytes(s.channels);
     }
 
-    void encode(kv::ConstView core, std::span<const std::span<std::byte>> bodies) const override {
+    void encode(kv::ConstView core, const PageContext& /*context*/,
+                std::span<std::span<std::byte>> bodies) const override {
         const auto tile = make_tile(core.tokens);
         for (std::uint32_t k = 0; k < tile_count(core.channels); ++k) {
             const ChannelSpan span = tile_span(core.channels, k);
@@ -77,7 +46,8 @@ public:
         }
     }
 
-    [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, kv::View dst) const override {
+    [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, const PageContext& /*context*/,
+                                kv::View dst) const override {
         const CoreShape shape{dst.tokens, dst.channels};
         for (std::uint32_t k = 0; k < tile_count(dst.channels); ++k) {
             if (!decode_tile(bodies, shape, tile_span(dst.channels, k), dst)) {
@@ -136,14 +106,10 @@ void column_extremes(const float* tile, std::uint32_t rows, float* __restrict mi
     }
 }
 
-/// The 8-bit indices of one row: floor((x / unit - low) * scale), limited to 0..255.
 void quantise_row(const float* __restrict row, const float* __restrict inverse_unit, const float* __restrict low,
                   const float* __restrict scale, std::uint8_t* __restrict index) noexcept {
     for (std::uint32_t c = 0; c < kTileChannels; ++c) {
-        float y = (row[c] * inverse_unit[c] - low[c]) * scale[c];
-        y = y > 0.0F ? y : 0.0F;
-        y = y < 255.0F ? y : 255.0F;
-        index[c] = static_cast<std::uint8_t>(static_cast<std::int32_t>(y));
+        index[c] = static_cast<std::uint8_t>(nested_index(row[c], inverse_unit[c], low[c], scale[c]));
     }
 }
 
@@ -176,11 +142,10 @@ void Nested44::encode_tile(const float* tile, CoreShape shape, ChannelSpan span,
         std::uint8_t lo[kTileChannels];
         std::uint8_t hi[kTileChannels];
         for (std::uint32_t c = 0; c < kTileChannels; ++c) {
-            const ChunkCells cells = chunk_cells(channel[c], min[c] * inverse_unit[c], max[c] * inverse_unit[c]);
-            const std::int32_t width = (cells.hi - cells.lo + 1) * channel[c].range;
-            low[c] = static_cast<float>(channel[c].base) +
-                     static_cast<float>(cells.lo * channel[c].range) * kCellsPerRangeUnit;
-            scale[c] = width > 0 ? 256.0F / kCellsPerRangeUnit / static_cast<float>(width) : 0.0F;
+            const NestedCells cells = nested_cells(channel[c], min[c] * inverse_unit[c], max[c] * inverse_unit[c]);
+            const NestedQuantiser quantiser = nested_quantiser(channel[c], cells);
+            low[c] = quantiser.low;
+            scale[c] = quantiser.scale;
             lo[c] = cells.lo;
             hi[c] = cells.hi;
         }
@@ -201,19 +166,19 @@ void Nested44::encode_tile(const float* tile, CoreShape shape, ChannelSpan span,
     }
 }
 
-/// Integer constants of one chunk of a tile: fixed = base + ((low + width * t) >> 5).
+/// NestedScale of every channel of a tile.
 struct ChunkScale {
     std::int32_t base[kTileChannels];
     std::int32_t low[kTileChannels];
     std::int32_t width[kTileChannels];
 };
 
-void dequantise_row(const std::uint8_t* __restrict index, std::int32_t step, std::int32_t half, const ChunkScale& s,
-                    const float* __restrict unit, float* __restrict row) noexcept {
+template <bool kFull>
+void dequantise_row(const std::uint8_t* __restrict index, const ChunkScale& s, const float* __restrict unit,
+                    float* __restrict row) noexcept {
     for (std::uint32_t c = 0; c < kTileChannels; ++c) {
-        const std::int32_t t = step * index[c] + half;
-        const std::int32_t fixed = s.base[c] + ((s.low[c] + s.width[c] * t) >> 5);
-        row[c] = static_cast<float>(fixed) * unit[c];
+        const std::int32_t t = kFull ? nested_full_t(index[c]) : nested_anchor_t(index[c]);
+        row[c] = nested_value(t, s.base[c], s.low[c], s.width[c], unit[c]);
     }
 }
 
@@ -227,17 +192,15 @@ bool Nested44::decode_tile(std::span<const base::ByteView> bodies, CoreShape sha
 
     ChunkScale scale{};
     float unit[kTileChannels] = {};
-    std::int32_t range[kTileChannels] = {};
+    NestedChannel channel[kTileChannels];
     for (std::uint32_t c = 0; c < span.count; ++c) {
         std::uint32_t word = 0;
         std::memcpy(&word, anchor + std::size_t{span.first + c} * 4, sizeof word);
-        const NestedChannel channel = unpack_nested_channel(word);
-        if (channel.exponent < kNestedExponentMin || channel.exponent > kNestedExponentMax) {
+        channel[c] = unpack_nested_channel(word);
+        if (!nested_channel_valid(channel[c])) {
             return false;
         }
-        unit[c] = power_of_two(channel.exponent - 10);
-        scale.base[c] = channel.base * 1024;
-        range[c] = channel.range;
+        unit[c] = nested_unit(channel[c]);
     }
 
     float tile[kTileTokens * kTileChannels];
@@ -249,8 +212,10 @@ bool Nested44::decode_tile(std::span<const base::ByteView> bodies, CoreShape sha
         std::memcpy(hi, anchor + layout.hi + meta, span.count);
         for (std::uint32_t c = 0; c < kTileChannels; ++c) {
             valid = valid && lo[c] <= hi[c];
-            scale.low[c] = range[c] * 512 * lo[c];
-            scale.width[c] = range[c] * (hi[c] - lo[c] + 1);
+            const NestedScale one = nested_scale(channel[c], {lo[c], hi[c]});
+            scale.base[c] = one.base;
+            scale.low[c] = one.low;
+            scale.width[c] = one.width;
         }
         if (!valid) {
             return false;
@@ -268,9 +233,9 @@ bool Nested44::decode_tile(std::span<const base::ByteView> bodies, CoreShape sha
                     for (std::uint32_t c = 0; c < kTileChannels; ++c) {
                         index[c] = static_cast<std::uint8_t>(index[c] << 4U | residual[c]);
                     }
-                    dequantise_row(index, 2, kFullHalfCell, scale, unit, row);
+                    dequantise_row<true>(index, scale, unit, row);
                 } else {
-                    dequantise_row(index, 32, kAnchorHalfCell, scale, unit, row);
+                    dequantise_row<false>(index, scale, unit, row);
                 }
             }
             store_tile(tile, rows, dst, first, span);
@@ -280,38 +245,6 @@ bool Nested44::decode_tile(std::span<const base::ByteView> bodies, CoreShape sha
 }
 
 }  // namespace
-
-NestedChannel nested_channel(float min, float max) noexcept {
-    constexpr float kMantissaMax = 4094.0F;  // 2047 * 2: any float16 lies on the grid, and 4S of S = 2047 still covers
-    const float magnitude = std::max(std::fabs(min), std::fabs(max));
-    NestedChannel c;
-    c.exponent = kNestedExponentMin;
-    if (magnitude > 0.0F) {
-        const auto exponent = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(magnitude) >> 23U) - 127 - 11;
-        c.exponent = std::max(exponent, kNestedExponentMin);
-        c.exponent += magnitude * power_of_two(-c.exponent) > kMantissaMax ? 1 : 0;
-    }
-    const float scaled_min = min * power_of_two(-c.exponent);
-    const float scaled_max = max * power_of_two(-c.exponent);
-    c.base = static_cast<std::int32_t>(std::floor(scaled_min));
-    // The difference is rounded once; nudging the quotient up by the comparison keeps the cover exact.
-    c.range = static_cast<std::int32_t>(std::ceil((scaled_max - static_cast<float>(c.base)) * 0.25F));
-    c.range += static_cast<float>(c.base + 4 * c.range) < scaled_max ? 1 : 0;
-    return c;
-}
-
-std::uint32_t pack_nested_channel(const NestedChannel& c) noexcept {
-    return (static_cast<std::uint32_t>(c.base) & 0x1FFFU) | static_cast<std::uint32_t>(c.range) << 13U |
-           static_cast<std::uint32_t>(c.exponent) << 24U;
-}
-
-NestedChannel unpack_nested_channel(std::uint32_t word) noexcept {
-    NestedChannel c;
-    c.base = static_cast<std::int32_t>(word << 19U) >> 19;
-    c.range = static_cast<std::int32_t>((word >> 13U) & 0x7FFU);
-    c.exponent = static_cast<std::int32_t>(word) >> 24;
-    return c;
-}
 
 std::unique_ptr<PageCoder> make_nested44(const CodecParams& params) { return std::make_unique<Nested44>(params); }
 
