@@ -68,6 +68,7 @@ struct CrcJob {
 }
 
 struct CrcSegments {
+    static constexpr unsigned kBlocksAtOnce = 5;
     const CrcJob* jobs = nullptr;  ///< [bodies]
     const CrcTables* tables = nullptr;
     std::uint32_t* remainders = nullptr;  ///< [bodies][segments_max]
@@ -149,6 +150,7 @@ inline constexpr std::size_t kAnchorCrcOffset = 40;
 
 /// After CrcSegments: writes every header, tier 0's checksum into tier 1's, and each its own. A thread per page.
 struct SealPayloads {
+    static constexpr unsigned kBlocksAtOnce = 1;
     const SealJob* pages = nullptr;             ///< [count]
     const CrcJob* jobs = nullptr;               ///< [count][tiers]
     const std::uint32_t* remainders = nullptr;  ///< [count][tiers][segments_max]
@@ -195,6 +197,7 @@ struct OpenedPayload {
 
 /// After CrcSegments: gathers headers (in front of each body) and remainders. A thread per payload.
 struct GatherHeaders {
+    static constexpr unsigned kBlocksAtOnce = 1;
     const CrcJob* jobs = nullptr;  ///< [count]
     const std::uint32_t* remainders = nullptr;
     OpenedPayload* opened = nullptr;  ///< [count]

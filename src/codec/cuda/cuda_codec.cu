@@ -6,9 +6,9 @@
 namespace lynx::codec::cuda {
 namespace {
 
-// At most 128 registers a thread, so that two blocks share a multiprocessor even at the worst.
+/// Registers are limited so that Body::kBlocksAtOnce blocks fit a multiprocessor.
 template <class Body>
-__global__ void __launch_bounds__(kBlockThreads, 2) run_block(const Body body) {
+__global__ void __launch_bounds__(kBlockThreads, Body::kBlocksAtOnce) run_block(const Body body) {
     DeviceBlock block;
     body(block, blockIdx.x);
 }
@@ -35,9 +35,6 @@ public:
         for (cudaEvent_t e : marks_) {
             cudaEventDestroy(e);
         }
-        if (!marks_.empty()) {
-            cudaStreamDestroy(stream_);
-        }
     }
 
     [[nodiscard]] std::size_t shared_bytes_max() const noexcept { return shared_bytes_max_; }
@@ -57,14 +54,14 @@ public:
         return {};
     }
     Status upload(std::byte* to, const void* from, std::size_t bytes) {
-        return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "upload");
+        return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_.get()), "upload");
     }
     Status download(void* to, const std::byte* from, std::size_t bytes) {
-        LYNX_TRY(check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "download"));
-        return check(cudaStreamSynchronize(stream_), "kernels");
+        LYNX_TRY(check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_.get()), "download"));
+        return check(cudaStreamSynchronize(stream_.get()), "kernels");
     }
     Status fill(std::byte* to, int byte, std::size_t bytes) {
-        return check(cudaMemsetAsync(to, byte, bytes, stream_), "fill");
+        return check(cudaMemsetAsync(to, byte, bytes, stream_.get()), "fill");
     }
 
     template <class Body>
@@ -76,10 +73,10 @@ public:
         LYNX_TRY(check(cudaFuncSetAttribute(run_block<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                             static_cast<int>(shared_bytes)),
                        "shared memory"));
-        run_block<<<static_cast<unsigned>(blocks), kBlockThreads, shared_bytes, stream_>>>(body);
+        run_block<<<static_cast<unsigned>(blocks), kBlockThreads, shared_bytes, stream_.get()>>>(body);
         return check(cudaGetLastError(), "launch");
     }
-    Status mark(std::size_t stage) { return check(cudaEventRecord(marks_[stage], stream_), "event"); }
+    Status mark(std::size_t stage) { return check(cudaEventRecord(marks_[stage], stream_.get()), "event"); }
     [[nodiscard]] double seconds(std::size_t stage) const {
         float ms = 0;
         return cudaEventElapsedTime(&ms, marks_[stage], marks_[stage + 1]) == cudaSuccess
@@ -88,9 +85,13 @@ public:
     }
 
 private:
+    struct DestroyStream {
+        void operator()(CUstream_st* s) const noexcept { cudaStreamDestroy(s); }
+    };
+
     CudaDevice() = default;
 
-    cudaStream_t stream_ = nullptr;
+    std::unique_ptr<CUstream_st, DestroyStream> stream_;
     std::vector<cudaEvent_t> marks_;
     std::vector<std::byte*> memory_;
     std::size_t shared_bytes_max_ = 0;
@@ -103,13 +104,15 @@ Result<CudaDevice> CudaDevice::open() {
     LYNX_TRY(check(cudaGetDevice(&ordinal), "no device"));
     LYNX_TRY(check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal), "no device"));
     d.shared_bytes_max_ = static_cast<std::size_t>(bytes);
-    LYNX_TRY(check(cudaStreamCreateWithFlags(&d.stream_, cudaStreamNonBlocking), "stream"));
+    cudaStream_t stream = nullptr;
+    LYNX_TRY(check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream"));
+    d.stream_.reset(stream);
     for (int i = 0; i < 3; ++i) {
         cudaEvent_t event = nullptr;
         LYNX_TRY(check(cudaEventCreate(&event), "event"));
         d.marks_.push_back(event);
     }
-    return d;
+    return Result<CudaDevice>(std::move(d));
 }
 
 }  // namespace

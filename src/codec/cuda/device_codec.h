@@ -397,9 +397,10 @@ Status DeviceCodecOn<Device>::open(std::span<const DecodePage> pages) {
             anchor = t == 0 ? parsed.value() : anchor;
             payloads[t] = const_cast<std::byte*>(p.payloads[t].data());
         }
-        Status s = PageCodec::check_destination(anchor.header, p.dst);
-        s = s.ok() ? add_job(anchor.header, p.dst, std::span(payloads).first(p.tiers)) : s;
-        if (!s.ok()) {
+        if (const Status s = PageCodec::check_destination(anchor.header, p.dst); !s.ok()) {
+            return at_page(s, i);
+        }
+        if (const Status s = add_job(anchor.header, p.dst, std::span(payloads).first(p.tiers)); !s.ok()) {
             return at_page(s, i);
         }
     }

@@ -67,6 +67,17 @@ LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE void put_bytes(std::byte* p, std::uint32_t v
     return reinterpret_cast<std::uintptr_t>(p) % bytes == 0;
 }
 
+#ifdef __CUDACC__
+/// The bits of a pair of 16-bit floats, a type that bit casts refuse.
+template <class Pair>
+[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE std::uint32_t word_of(const Pair& pair) noexcept {
+    static_assert(sizeof(Pair) == sizeof(std::uint32_t));
+    std::uint32_t word = 0;
+    __builtin_memcpy(&word, &pair, sizeof word);
+    return word;
+}
+#endif
+
 /// A 16-bit dtype: two elements a word, the first in the low half.
 struct F16 {
     using Raw = std::uint16_t;
@@ -86,7 +97,7 @@ struct F16 {
     }
     [[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE static std::uint32_t pack(float a, float b) noexcept {
 #ifdef __CUDA_ARCH__
-        return __builtin_bit_cast(std::uint32_t, __floats2half2_rn(a, b));
+        return word_of(__floats2half2_rn(a, b));
 #else
         return base::f32_to_f16(a) | static_cast<std::uint32_t>(base::f32_to_f16(b)) << 16U;
 #endif
@@ -107,7 +118,7 @@ struct BF16 {
     }
     [[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE static std::uint32_t pack(float a, float b) noexcept {
 #ifdef __CUDA_ARCH__
-        return __builtin_bit_cast(std::uint32_t, __floats2bfloat162_rn(a, b));
+        return word_of(__floats2bfloat162_rn(a, b));
 #else
         return base::f32_to_bf16(a) | static_cast<std::uint32_t>(base::f32_to_bf16(b)) << 16U;
 #endif

@@ -49,6 +49,7 @@ struct PageBins {
 
 template <class E>
 struct EncodeLynx {
+    static constexpr unsigned kBlocksAtOnce = 3;
     Batch batch;
     const LawTables* law = nullptr;
     PageBins* bins = nullptr;  ///< [pages], zero
@@ -235,6 +236,7 @@ private:
 
 /// After EncodeLynx: a page's bins become the table at the head of its anchor. A thread per page and magnitude.
 struct FinishLynx {
+    static constexpr unsigned kBlocksAtOnce = 1;
     Batch batch;
     const LawTables* law = nullptr;
     const PageBins* bins = nullptr;
@@ -258,6 +260,7 @@ struct FinishLynx {
 /// kFull: both tiers, else the anchor alone.
 template <class E, bool kFull>
 struct DecodeLynx {
+    static constexpr unsigned kBlocksAtOnce = 3;
     Batch batch;
     const LawTables* law = nullptr;
     MetaFormat format = MetaFormat::f32;

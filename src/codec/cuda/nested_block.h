@@ -2,9 +2,10 @@
 //
 // Encoding. The tile (64 channels of 256 float16 tokens: 32 KiB) is read from global memory once, 16 bytes a thread and whole
 // 128-byte lines a warp, into shared memory, where column extremes, chunk extremes and quantisation each pass over it; a
-// thread quantises 8 channels of a token and stores 4 bytes per tier. 36 KiB of shared memory and 256 threads a block let
-// 6 blocks (1536 threads) share an H100/H200 multiprocessor, 4 an A100's: while some wait for memory, others compute. About
-// 20 instructions an element stay below the 39 that 1.5 TB/s of float16 leave 132 multiprocessors at 1.75 GHz.
+// thread quantises 8 channels of a token and stores 4 bytes per tier. 37 KiB of shared memory and at most 64 registers a thread
+// let 4 blocks (1024 threads, 128 KiB of tiles) share a multiprocessor: while one waits for memory, the others compute, and the
+// 26 KB that must be under way to keep 4 TB/s busy at 0.8 us are one block's loads. About 20 instructions an element stay below
+// the 39 that 1.5 TB/s of float16 leave 132 multiprocessors at 1.75 GHz.
 //
 // Decoding needs no shared memory unless it must transpose: a warp takes a chunk of up to 256 channels, each thread holds the
 // chunk's constants of 8 channels in registers and turns 4 + 4 bytes into 16 at a time. 3.1 bytes are moved an element, so
@@ -29,6 +30,7 @@ struct NestedLayout {
 
 template <class E>
 struct EncodeNested {
+    static constexpr unsigned kBlocksAtOnce = 4;
     Batch batch;
 
     /// Of a block, for cores of at most `tokens`.
@@ -176,6 +178,7 @@ private:
 /// kFull: both tiers, else the anchor alone.
 template <class E, bool kFull>
 struct DecodeNested {
+    static constexpr unsigned kBlocksAtOnce = 3;
     Batch batch;
 
     /// Of a block; `rows`: most that are transposed at once, 0 when every page's rows are vectors.
@@ -206,7 +209,9 @@ struct DecodeNested {
                     return;
                 }
                 const std::uint32_t count = span.count - channel;
-                NestedScale scale[kVectorElements];
+                // The base moves under the shift, as 32 times itself: fixed = (low + width * t) >> 5, below 2^31 as before.
+                std::int32_t low[kVectorElements];
+                std::int32_t width[kVectorElements];
                 float unit[kVectorElements];
                 bool valid = true;
                 for (std::uint32_t i = 0; i < kVectorElements; ++i) {
@@ -220,7 +225,9 @@ struct DecodeNested {
                         cells.hi = static_cast<std::uint8_t>(job.anchor[layout.hi + chunk_at]);
                         valid = valid && nested_channel_valid(c) && cells.lo <= cells.hi;
                     }
-                    scale[i] = nested_scale(c, cells);
+                    const NestedScale scale = nested_scale(c, cells);
+                    low[i] = scale.base * 32 + scale.low;
+                    width[i] = scale.width;
                     unit[i] = valid ? nested_unit(c) : 0.0F;
                 }
                 if (!valid) {
@@ -239,7 +246,7 @@ struct DecodeNested {
                         const std::int32_t at =
                             kFull ? nested_full_t(static_cast<std::int32_t>(symbols.get(i)))
                                   : nested_anchor_t(static_cast<std::int32_t>((anchor >> (4 * i)) & 15U));
-                        x[i] = nested_value(at, scale[i].base, scale[i].low, scale[i].width, unit[i]);
+                        x[i] = nested_value(at, 0, low[i], width[i], unit[i]);
                     }
                     std::byte* const to =
                         direct ? job.page.at<E>(job.rows.head + t, span.first + channel)
