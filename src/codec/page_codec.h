@@ -41,7 +41,7 @@ private:
     void trim(const PayloadHeader& h, std::span<const std::span<std::byte>> bodies, std::span<base::Bytes> out) const;
     /// Finds the tiers' bodies inside bodies[0] of a mono payload.
     [[nodiscard]] Status cut_mono(OpenedPage& page) const;
-    /// Checks encode's arguments and the page's elements; the header that all tiers will share.
+    /// Checks encode's arguments, not yet the page's elements; the header that all tiers will share.
     [[nodiscard]] Result<PayloadHeader> plan(kv::ConstView page, const PageContext& context, std::size_t outputs) const;
     /// Parses the payloads, checks that they belong together, and finds the coders' bodies in them.
     [[nodiscard]] Result<OpenedPage> open(std::span<const base::ByteView> payloads) const;
@@ -53,7 +53,8 @@ private:
 };
 
 /// make_codec with the concrete type, for code inside the codec module.
-[[nodiscard]] Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const CodecParams& params);
+[[nodiscard]] Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const CodecParams& params,
+                                                                 std::string_view backend = {});
 
 /// The registry name behind an id. unsupported_version: a mono flag on a codec that has no such form.
 [[nodiscard]] Result<std::string_view> codec_name(CodecId id, bool mono);

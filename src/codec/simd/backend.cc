@@ -1,0 +1,32 @@
+#include "codec/simd/backend.h"
+
+#include <hwy/targets.h>
+
+#include "codec/simd/nested44_simd.h"
+
+namespace lynx::codec::simd {
+
+std::vector<SimdTarget> list_targets() {
+    constexpr std::int64_t kPortable = HWY_EMU128 | HWY_SCALAR;  // emulated lanes; the scalar backend is faster
+    const std::int64_t runnable = hwy::SupportedTargets();
+    std::vector<SimdTarget> all;
+    // A better target has a lower bit.
+    for (std::int64_t rest = HWY_TARGETS & ~kPortable; rest != 0; rest &= rest - 1) {
+        const std::int64_t bit = rest & -rest;
+        SimdTarget target{.bit = bit, .name = {}, .runnable = (runnable & bit) != 0};
+        for (const char* c = hwy::TargetName(bit); *c != '\0'; ++c) {
+            target.name.push_back(*c >= 'A' && *c <= 'Z' ? static_cast<char>(*c - 'A' + 'a') : *c);
+        }
+        all.push_back(std::move(target));
+    }
+    return all;
+}
+
+std::unique_ptr<PageCoder> make_simd_coder(CodecId id, const CodecParams& params, std::int64_t target) {
+    switch (id) {
+        case CodecId::nested44: return make_nested44(params, target);
+        default: return nullptr;
+    }
+}
+
+}  // namespace lynx::codec::simd
