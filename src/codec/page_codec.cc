@@ -50,9 +50,9 @@ std::string shape_text(std::uint32_t tokens, std::uint32_t channels) {
 Status name_non_finite(kv::ConstView page, const PageContext& context) {
     const std::optional<ElementIndex> bad = find_non_finite(page);
     LYNX_CHECK(bad.has_value());
-    return {ErrorCode::invalid_argument,
-            "encode: element at token " + std::to_string(std::uint64_t{context.first_token} + bad->token) +
-                ", channel " + std::to_string(bad->channel) + " is NaN or infinite"};
+    return {ErrorCode::invalid_argument, "encode: element at token " +
+                                             std::to_string(std::uint64_t{context.first_token} + bad->token) +
+                                             ", channel " + std::to_string(bad->channel) + " is NaN or infinite"};
 }
 
 template <class Span>

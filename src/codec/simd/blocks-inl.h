@@ -107,8 +107,8 @@ public:
             return {data_, kGroupChannels, kGroupChannels, false};
         }
         Raw* dst = reinterpret_cast<Raw*>(page.at(0, first));
-        const std::uintptr_t misaligned = reinterpret_cast<std::uintptr_t>(dst) |
-                                          static_cast<std::uintptr_t>(page.token_stride) * sizeof(Raw);
+        const std::uintptr_t misaligned =
+            reinterpret_cast<std::uintptr_t>(dst) | static_cast<std::uintptr_t>(page.token_stride) * sizeof(Raw);
         return {dst, page.token_stride, count, misaligned % kScratchAlignment == 0};
     }
 

@@ -86,16 +86,18 @@ void fill_adversarial(kv::View v, base::Rng& rng) {
             std::uint32_t bits = 0;
             switch (kind) {
                 case 0: bits = any_finite(v.dtype, rng); break;
-                case 1: bits = std::min(constant & ~sign, largest - 40) + static_cast<std::uint32_t>(rng.below(40)); break;
+                case 1:
+                    bits = std::min(constant & ~sign, largest - 40) + static_cast<std::uint32_t>(rng.below(40));
+                    break;
                 case 2: bits = constant; break;
                 case 3: bits = rng.below(2) == 0 ? sign : 0; break;
                 case 4: bits = static_cast<std::uint32_t>(rng.below(60)) | (rng.below(2) == 0 ? sign : 0); break;
-                case 5: bits = (largest - static_cast<std::uint32_t>(rng.below(3))) | (rng.below(2) == 0 ? sign : 0); break;
+                case 5:
+                    bits = (largest - static_cast<std::uint32_t>(rng.below(3))) | (rng.below(2) == 0 ? sign : 0);
+                    break;
                 case 6: bits = rng.below(v.tokens) == 0 ? other : constant; break;
                 case 7: bits = t % 2 == 0 ? constant : other; break;
-                default:
-                    testing::write_element(v, t, c, static_cast<float>(rng.unit() + rng.unit() - 1.0));
-                    continue;
+                default: testing::write_element(v, t, c, static_cast<float>(rng.unit() + rng.unit() - 1.0)); continue;
             }
             set_bits(v, t, c, bits);
         }
@@ -248,7 +250,8 @@ TEST_P(Identity, HostileBodies) {
                         payload[i] = static_cast<std::byte>(rng() & 255U);
                     }
                 }
-                if (damage == 2 && header.tier == 0) {  // wild but legal exponents, for codecs with channel words in front
+                if (damage == 2 &&
+                    header.tier == 0) {  // wild but legal exponents, for codecs with channel words in front
                     for (std::uint32_t c = 0; c < header.channels; ++c) {
                         payload[kHeaderBytes + std::size_t{c} * 4 + 3] =
                             static_cast<std::byte>(static_cast<int>(rng.below(218)) - 100);
@@ -275,8 +278,10 @@ TEST_P(Identity, NonFiniteElements) {
             for (int round = 0; round < 20; ++round) {
                 Page page(dtype, 45, 70, channel_major, 0);
                 page.copy_from(random_page(dtype, 45, 70, rng()));
-                const std::uint32_t exponent = dtype == kv::DType::f16 ? 0x7C00U : (dtype == kv::DType::bf16 ? 0x7F80U : 0x7F800000U);
-                set_bits(page.view(), static_cast<std::uint32_t>(rng.below(45)), static_cast<std::uint32_t>(rng.below(70)),
+                const std::uint32_t exponent =
+                    dtype == kv::DType::f16 ? 0x7C00U : (dtype == kv::DType::bf16 ? 0x7F80U : 0x7F800000U);
+                set_bits(page.view(), static_cast<std::uint32_t>(rng.below(45)),
+                         static_cast<std::uint32_t>(rng.below(70)),
                          exponent | static_cast<std::uint32_t>(rng.below(2) * rng.below(64)) |
                              (rng.below(2) == 0 ? 0U : (dtype == kv::DType::f32 ? 0x80000000U : 0x8000U)));
                 const PageContext context{.first_token = 0, .sequence_tokens = 50};

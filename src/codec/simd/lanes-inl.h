@@ -93,8 +93,8 @@ HWY_INLINE RawVec<E> FromFloat(VF x) {
         const VU sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 0x8000U));
         const VU a = hn::And(bits, hn::Set(du, 0x7FFFFFFFU));
         const VU even = hn::And(hn::ShiftRight<13>(a), hn::Set(du, 1U));
-        const VU normal = hn::ShiftRight<13>(
-            hn::Add(hn::Add(hn::Sub(a, hn::Set(du, 112U << 23U)), hn::Set(du, 0xFFFU)), even));
+        const VU normal =
+            hn::ShiftRight<13>(hn::Add(hn::Add(hn::Sub(a, hn::Set(du, 112U << 23U)), hn::Set(du, 0xFFFU)), even));
         const VU subnormal =
             hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(df, a), hn::Set(df, 0.5F))), hn::Set(du, 0x3F000000U));
         const auto is_subnormal = hn::RebindMask(du, hn::Lt(hn::BitCast(df, a), hn::Set(df, 0x1p-14F)));
@@ -140,8 +140,8 @@ HWY_INLINE VBytes PackBytes(VI a, VI b, VI c, VI d) {
 #elif HWY_TARGET == HWY_AVX3
     const __m512i packed = _mm512_packus_epi16(_mm512_packs_epi32(a.raw, b.raw), _mm512_packs_epi32(c.raw, d.raw));
     (void)d8;
-    return VBytes{_mm512_permutexvar_epi32(
-        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), packed)};
+    return VBytes{
+        _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), packed)};
 #else
     const hn::Half<DBytes> half;
     const hn::Half<decltype(half)> quarter;
@@ -177,7 +177,8 @@ HWY_INLINE hn::Vec<DHalfBytes> PackHighNibbles(VBytes x) {
 HWY_INLINE VBytes UnpackNibbles(const std::uint8_t* row) {
     const DPairs d16;
     const auto packed = hn::PromoteTo(d16, hn::LoadU(DHalfBytes(), row));
-    return hn::BitCast(DBytes(), hn::And(hn::Or(packed, hn::ShiftLeft<4>(packed)), hn::Set(d16, std::uint16_t{0x0F0F})));
+    return hn::BitCast(DBytes(),
+                       hn::And(hn::Or(packed, hn::ShiftLeft<4>(packed)), hn::Set(d16, std::uint16_t{0x0F0F})));
 }
 
 // ---- Transposes between the layouts of a view, whose elements need not be aligned

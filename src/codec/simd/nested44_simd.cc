@@ -59,9 +59,7 @@ const NestedKernels* KernelsOfTarget() { return nullptr; }  // the scalar backen
 #else
 
 /// 2^e in every lane. Precondition: -126 <= e <= 127.
-HWY_INLINE VF PowerOfTwo(VI e) {
-    return hn::BitCast(DF(), hn::ShiftLeft<23>(hn::Add(e, hn::Set(DI(), 127))));
-}
+HWY_INLINE VF PowerOfTwo(VI e) { return hn::BitCast(DF(), hn::ShiftLeft<23>(hn::Add(e, hn::Set(DI(), 127)))); }
 
 /// What the first pass leaves for the second, per channel of a block.
 struct NestedChannels {
@@ -113,8 +111,8 @@ HWY_INLINE bool MakeChannels(const Extremes<E>& extremes, std::uint32_t width, c
         hn::Store(inverse_unit, df, out.inverse_unit + c);
         hn::Store(hn::ConvertTo(df, base_int), df, out.base + c);
         hn::Store(range, di, out.range + c);
-        const VI word = hn::Or(hn::Or(hn::And(base_int, hn::Set(di, 0x1FFF)), hn::ShiftLeft<13>(range)),
-                               hn::ShiftLeft<24>(e));
+        const VI word =
+            hn::Or(hn::Or(hn::And(base_int, hn::Set(di, 0x1FFF)), hn::ShiftLeft<13>(range)), hn::ShiftLeft<24>(e));
         hn::StoreU(hn::BitCast(DBytes(), word), DBytes(), words + std::size_t{c} * 4);
     }
     const auto largest = hn::Set(d_ordered, E::kLargestFinite);
@@ -221,8 +219,13 @@ HWY_NOINLINE bool EncodeNestedBlock(const Block<E>& block, std::uint32_t chunk_t
 
 /// The parts of a page for its channels from `first` on.
 HWY_INLINE NestedParts PartsFrom(const NestedParts& p, std::uint32_t first) {
-    return {p.words + std::size_t{first} * 4, p.lo + first, p.hi + first, p.anchor + first / 2,
-            p.residual == nullptr ? nullptr : p.residual + first / 2, p.chunk_stride, p.row_stride};
+    return {p.words + std::size_t{first} * 4,
+            p.lo + first,
+            p.hi + first,
+            p.anchor + first / 2,
+            p.residual == nullptr ? nullptr : p.residual + first / 2,
+            p.chunk_stride,
+            p.row_stride};
 }
 
 /// Scratch parts for a last block of fewer than kGroupChannels channels.
@@ -365,48 +368,89 @@ HWY_INLINE bool ReadChunk(const std::uint8_t* lo_bytes, const std::uint8_t* hi_b
     return hn::AllFalse(di, reversed);
 }
 
+/// The constants of one vector of channels.
 template <class E, bool kFull, bool kTame>
-HWY_INLINE VF DequantiseLanes(const std::uint8_t* index, const NestedScales& s, std::uint32_t c) {
-    const DF df;
-    const DI di;
-    const VI i = hn::PromoteTo(di, hn::Load(hn::Rebind<std::uint8_t, DF>(), index));
-    VF x;
-    if constexpr (kFull) {
-        const VI fixed = hn::ShiftRight<5>(hn::Add(hn::Mul(i, hn::Load(di, s.full_a + c)), hn::Load(di, s.full_b + c)));
-        x = hn::Mul(hn::ConvertTo(df, fixed), hn::Load(df, s.unit + c));
-    } else {
-        x = hn::MulAdd(hn::ConvertTo(df, i), hn::Load(df, s.anchor_a + c), hn::Load(df, s.anchor_b + c));
-        if constexpr (!kTame) {
-            x = hn::Mul(x, hn::Load(df, s.unit + c));
+struct LaneScales {
+    HWY_INLINE LaneScales(const NestedScales& s, std::uint32_t c) {
+        if constexpr (kFull) {
+            full_a = hn::Load(DI(), s.full_a + c);
+            full_b = hn::Load(DI(), s.full_b + c);
+        } else {
+            anchor_a = hn::Load(DF(), s.anchor_a + c);
+            anchor_b = hn::Load(DF(), s.anchor_b + c);
+        }
+        unit = hn::Load(DF(), s.unit + c);
+    }
+
+    HWY_INLINE RawVec<E> dequantise(const std::uint8_t* index) const {
+        const DF df;
+        const VI i = hn::PromoteTo(DI(), hn::LoadU(hn::Rebind<std::uint8_t, DF>(), index));
+        VF x;
+        if constexpr (kFull) {
+            x = hn::Mul(hn::ConvertTo(df, hn::ShiftRight<5>(hn::Add(hn::Mul(i, full_a), full_b))), unit);
+        } else {
+            x = hn::MulAdd(hn::ConvertTo(df, i), anchor_a, anchor_b);
+            if constexpr (!kTame) {
+                x = hn::Mul(x, unit);
+            }
+        }
+        return FromFloat<E>(kTame ? x : Saturate<E>(x));
+    }
+
+    VI full_a;
+    VI full_b;
+    VF anchor_a;
+    VF anchor_b;
+    VF unit;
+};
+
+/// Indices of `width` channels of a row.
+template <bool kFull>
+HWY_INLINE void UnpackIndices(const std::uint8_t* anchor, const std::uint8_t* residual, std::uint32_t width,
+                              std::uint8_t* index) {
+    const DBytes d8;
+    const DPairs d16;
+    for (std::uint32_t c = 0; c < width; c += hn::Lanes(d8)) {
+        VBytes symbols = UnpackNibbles(anchor + c / 2);
+        if constexpr (kFull) {
+            const VBytes high = hn::BitCast(d8, hn::ShiftLeft<4>(hn::BitCast(d16, symbols)));
+            symbols = hn::Or(high, UnpackNibbles(residual + c / 2));
+        }
+        hn::Store(symbols, d8, index + c);
+    }
+}
+
+/// kRows rows at a time: the constants are loaded once for all of them.
+template <class E, bool kFull, bool kTame, bool kStream, std::uint32_t kRows>
+HWY_INLINE void DequantiseRows(const NestedParts& in, const NestedScales& s, std::uint32_t first,
+                               const Target<E>& target) {
+    const std::uint32_t n = hn::Lanes(DF());
+    HWY_ALIGN std::uint8_t index[kRows][kBlockChannels];
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+        const std::size_t offset = (first + r) * in.row_stride;
+        UnpackIndices<kFull>(in.anchor + offset, kFull ? in.residual + offset : nullptr, target.width, index[r]);
+    }
+    typename E::Raw* dst = target.row(first);
+    for (std::uint32_t c = 0; c < target.width; c += 2 * n) {
+        const LaneScales<E, kFull, kTame> lower(s, c);
+        const LaneScales<E, kFull, kTame> upper(s, c + n);
+        for (std::uint32_t r = 0; r < kRows; ++r) {
+            StoreElements<E, kStream>(lower.dequantise(index[r] + c), upper.dequantise(index[r] + c + n),
+                                      dst + static_cast<std::ptrdiff_t>(r) * target.stride + c);
         }
     }
-    return kTame ? x : Saturate<E>(x);
 }
 
 template <class E, bool kFull, bool kTame, bool kStream>
-HWY_INLINE void DequantiseRows(const NestedParts& in, const NestedScales& s, std::uint32_t first, std::uint32_t end,
-                               const Target<E>& target) {
-    const DBytes d8;
-    const DPairs d16;
-    const std::uint32_t n = hn::Lanes(DF());
-    HWY_ALIGN std::uint8_t index[hn::MaxLanes(DBytes())];
-    for (std::uint32_t t = first; t < end; ++t) {
-        const std::uint8_t* anchor = in.anchor + t * in.row_stride;
-        const std::uint8_t* residual = kFull ? in.residual + t * in.row_stride : nullptr;
-        typename E::Raw* dst = target.row(t);
-        for (std::uint32_t c = 0; c < target.width; c += 4 * n) {
-            VBytes symbols = UnpackNibbles(anchor + c / 2);
-            if constexpr (kFull) {
-                const VBytes high = hn::BitCast(d8, hn::ShiftLeft<4>(hn::BitCast(d16, symbols)));
-                symbols = hn::Or(high, UnpackNibbles(residual + c / 2));
-            }
-            hn::Store(symbols, d8, index);
-            StoreElements<E, kStream>(FromFloat<E>(DequantiseLanes<E, kFull, kTame>(index, s, c)),
-                                      FromFloat<E>(DequantiseLanes<E, kFull, kTame>(index + n, s, c + n)), dst + c);
-            StoreElements<E, kStream>(
-                FromFloat<E>(DequantiseLanes<E, kFull, kTame>(index + 2 * n, s, c + 2 * n)),
-                FromFloat<E>(DequantiseLanes<E, kFull, kTame>(index + 3 * n, s, c + 3 * n)), dst + c + 2 * n);
-        }
+HWY_INLINE void DequantiseChunk(const NestedParts& in, const NestedScales& s, std::uint32_t first, std::uint32_t end,
+                                const Target<E>& target) {
+    constexpr std::uint32_t kRows = 2;  // more open rows slow streaming stores down
+    std::uint32_t t = first;
+    for (; t + kRows <= end; t += kRows) {
+        DequantiseRows<E, kFull, kTame, kStream, kRows>(in, s, t, target);
+    }
+    for (; t < end; ++t) {
+        DequantiseRows<E, kFull, kTame, kStream, 1>(in, s, t, target);
     }
 }
 
@@ -420,9 +464,9 @@ HWY_NOINLINE bool DecodeNestedChunks(const NestedParts& in, std::uint32_t tokens
             return false;
         }
         if (target.stream) {
-            DequantiseRows<E, kFull, kTame, true>(in, s, first, end, target);
+            DequantiseChunk<E, kFull, kTame, true>(in, s, first, end, target);
         } else {
-            DequantiseRows<E, kFull, kTame, false>(in, s, first, end, target);
+            DequantiseChunk<E, kFull, kTame, false>(in, s, first, end, target);
         }
         first = end;
     }
@@ -531,8 +575,7 @@ public:
         return ref_->body_bytes_max(shape, tier);
     }
 
-    void encode(kv::ConstView core, const PageContext& context,
-                std::span<std::span<std::byte>> bodies) const override {
+    void encode(kv::ConstView core, const PageContext& context, std::span<std::span<std::byte>> bodies) const override {
         LYNX_CHECK(encode_checked(core, context, bodies));
     }
 

@@ -7,7 +7,7 @@ namespace lynx::codec::simd {
 namespace {
 
 struct Free {
-    void operator()(std::byte* p) const noexcept { ::operator delete(p, std::align_val_t{kScratchAlignment}); }
+    void operator()(std::byte* p) const noexcept { ::operator delete (p, std::align_val_t{kScratchAlignment}); }
 };
 
 struct Memory {
@@ -22,7 +22,7 @@ std::byte* thread_scratch(std::size_t bytes) {
     if (bytes > memory.bytes) {
         memory.bytes = 0;
         memory.data.reset();
-        memory.data.reset(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kScratchAlignment})));
+        memory.data.reset(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kScratchAlignment})));
         memory.bytes = bytes;
     }
     return memory.data.get();
