@@ -22,10 +22,14 @@ std::vector<SimdTarget> list_targets() {
     return all;
 }
 
-std::unique_ptr<PageCoder> make_simd_coder(CodecId id, const CodecParams& params, std::int64_t target) {
-    switch (id) {
-        case CodecId::nested44: return make_nested44(params, target);
-        default: return nullptr;
+std::unique_ptr<PageCoder> on_target(std::unique_ptr<PageCoder> reference, const CodecParams& params,
+                                     std::int64_t target) {
+    if (target == 0) {
+        return reference;
+    }
+    switch (reference->id()) {
+        case CodecId::nested44: return nested44_on_target(std::move(reference), params, target);
+        default: return reference;
     }
 }
 

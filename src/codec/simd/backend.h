@@ -19,7 +19,8 @@ struct SimdTarget {
 /// The targets this build has kernels for, best first.
 [[nodiscard]] std::vector<SimdTarget> list_targets();
 
-/// Null for a codec that has no kernels: its reference serves every backend. Precondition: the target is runnable.
-[[nodiscard]] std::unique_ptr<PageCoder> make_simd_coder(CodecId id, const CodecParams& params, std::int64_t target);
+/// The reference coder on a runnable target, or as it is: for target 0, and for a codec that has no kernels.
+[[nodiscard]] std::unique_ptr<PageCoder> on_target(std::unique_ptr<PageCoder> reference, const CodecParams& params,
+                                                   std::int64_t target);
 
 }  // namespace lynx::codec::simd

@@ -1,13 +1,12 @@
 // Two passes over a page: the extremes of every channel and chunk, on the order-preserving integers of the raw elements; then
 // the indices. A page is cut into blocks of channels that lie token-major; other layouts and the last channels are staged into
-// such a block first. Arithmetic is ref/nested44.cc's, operation by operation, except where a comment says why the bits are the same.
+// such a block first. Arithmetic is math/nested_math.h's, operation by operation, except where a comment says why the bits are the same.
 #include "codec/simd/nested44_simd.h"
 
 #include <cstring>
 
 #include "base/check.h"
 #include "codec/math/nested_math.h"
-#include "codec/ref/nested44.h"
 #include "codec/simd/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -78,7 +77,7 @@ struct NestedChannels {
     float* scale;  // of the chunk at hand
 };
 
-/// nested_channel of ref/nested44.h for a block. False when an extreme is not finite.
+/// nested_channel of math/nested_math.h for a block. False when an extreme is not finite.
 template <class E>
 HWY_INLINE bool MakeChannels(const Extremes<E>& extremes, std::uint32_t width, const NestedChannels& out,
                              std::uint8_t* words) {
@@ -119,7 +118,7 @@ HWY_INLINE bool MakeChannels(const Extremes<E>& extremes, std::uint32_t width, c
     return hn::AllFalse(d_ordered, hn::Or(hn::Gt(all_max, largest), hn::Lt(all_min, hn::Not(largest))));
 }
 
-/// chunk_cells of ref/nested44.cc for a block, and the constants that turn an element into its index.
+/// nested_cells and nested_quantiser of math/nested_math.h for a block, and the constants that turn an element into its index.
 template <class E>
 HWY_INLINE void MakeChunk(const Extremes<E>& extremes, std::uint32_t chunk, std::uint32_t width,
                           const NestedChannels& channels, std::uint8_t* lo_bytes, std::uint8_t* hi_bytes) {
@@ -565,8 +564,8 @@ HWY_EXPORT(KernelsOfTarget);
 
 class SimdNested44 final : public PageCoder {
 public:
-    SimdNested44(const CodecParams& params, const NestedKernels& kernels)
-        : ref_(codec::make_nested44(params)), chunk_tokens_(params.chunk_tokens), kernels_(kernels) {}
+    SimdNested44(std::unique_ptr<PageCoder> reference, const CodecParams& params, const NestedKernels& kernels)
+        : ref_(std::move(reference)), chunk_tokens_(params.chunk_tokens), kernels_(kernels) {}
 
     [[nodiscard]] CodecId id() const noexcept override { return ref_->id(); }
     [[nodiscard]] std::uint8_t tiers() const noexcept override { return ref_->tiers(); }
@@ -623,11 +622,15 @@ private:
 
 }  // namespace
 
-std::unique_ptr<PageCoder> make_nested44(const CodecParams& params, std::int64_t target) {
+std::unique_ptr<PageCoder> nested44_on_target(std::unique_ptr<PageCoder> reference, const CodecParams& params,
+                                              std::int64_t target) {
     hwy::ChosenTarget chosen;
     chosen.Update(target);
     const NestedKernels* kernels = HWY_DISPATCH_TABLE(KernelsOfTarget)[chosen.GetIndex()]();
-    return kernels == nullptr ? nullptr : std::make_unique<SimdNested44>(params, *kernels);
+    if (kernels == nullptr) {
+        return reference;
+    }
+    return std::make_unique<SimdNested44>(std::move(reference), params, *kernels);
 }
 
 }  // namespace lynx::codec::simd

@@ -1,4 +1,4 @@
-// nested44 on Highway's targets: the bytes of ref/nested44.h, many lanes at a time.
+// nested44 on Highway's targets: the bytes of ref/nested.h, many lanes at a time.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,9 @@
 
 namespace lynx::codec::simd {
 
-/// Null when this build has no kernels for `target` (one of Highway's bits). Whether the CPU runs it is the caller's to check.
-[[nodiscard]] std::unique_ptr<PageCoder> make_nested44(const CodecParams& params, std::int64_t target);
+/// `reference` is nested44's, which the kernels lean on for what is not worth vectorising. Returned as it is when this build has no
+/// kernels for the target.
+[[nodiscard]] std::unique_ptr<PageCoder> nested44_on_target(std::unique_ptr<PageCoder> reference,
+                                                            const CodecParams& params, std::int64_t target);
 
 }  // namespace lynx::codec::simd

@@ -1,4 +1,4 @@
-#include "codec/ref/nested44.h"
+#include "codec/ref/nested.h"
 
 #include <gtest/gtest.h>
 
