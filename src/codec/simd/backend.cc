@@ -2,6 +2,7 @@
 
 #include <hwy/targets.h>
 
+#include "codec/simd/lynx44_simd.h"
 #include "codec/simd/nested44_simd.h"
 
 namespace lynx::codec::simd {
@@ -29,6 +30,7 @@ std::unique_ptr<PageCoder> on_target(std::unique_ptr<PageCoder> reference, const
     }
     switch (reference->id()) {
         case CodecId::nested44: return nested44_on_target(std::move(reference), params, target);
+        case CodecId::lynx44: return lynx44_on_target(std::move(reference), params, target);
         default: return reference;
     }
 }

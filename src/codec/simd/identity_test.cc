@@ -19,7 +19,7 @@ using testing::random_page;
 using testing::views;
 
 constexpr kv::DType kAllDTypes[] = {kv::DType::f16, kv::DType::bf16, kv::DType::f32};
-constexpr std::string_view kKernelCodecs[] = {"nested44"};
+constexpr std::string_view kKernelCodecs[] = {"nested44", "lynx44"};
 
 std::uint64_t elements_wanted() {
     const char* text = std::getenv("LYNX_IDENTITY_ELEMENTS");
