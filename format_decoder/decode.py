@@ -1,10 +1,14 @@
 """FORMAT sections 4 and 11, and the way from a file to a matrix."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from .alpha import SPECS, decode_alpha
 from .baselines import GROUP, decode_bf16_split, decode_f16, decode_fp8, decode_ggml, decode_integers
-from .structure import BF16, CODECS, F16, F32, BodyReader, FormatError, parse_file, parse_payload, require, round_to
+from .published import decode_cachegen, decode_kivi, decode_turboquant
+from .structure import (BF16, CODECS, F16, F32, BodyReader, FormatError, parse_file, parse_payload, read_context, require,
+                        round_to)
 
 __all__ = ["FormatError", "decode_file", "decode_page"]
 
@@ -41,6 +45,11 @@ DECODERS = {
     "fp8-token": decode_fp8,
     "q8_0": decode_ggml,
     "q4_0": decode_ggml,
+    "kivi2": decode_kivi,
+    "kivi4": decode_kivi,
+    "cachegen": decode_cachegen,
+    "turboquant3": decode_turboquant,
+    "turboquant4": decode_turboquant,
     **{name: decode_integers for name in (*GROUP, "int8-token", "int4-token", "int8-page", "int4-page")},
     **{name: decode_alpha for name in SPECS},
     **{name: decode_nested for name in NESTED_BITS},
@@ -62,6 +71,8 @@ def decode_page(payloads):
     core_tokens = anchor.tokens - exact
 
     readers = [BodyReader(p.body) for p in tiers]
+    if parameters.codec.context:
+        parameters = replace(parameters, kind=read_context(readers[0], channels))
     raw = readers[0].array(ARRAY_DTYPE[parameters.dtype], exact, channels)
     core = raw[:0]
     if core_tokens > 0:

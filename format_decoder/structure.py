@@ -2,7 +2,7 @@
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,6 +14,7 @@ class Codec:
     name: str
     tiers: int = 1
     exact_rows: bool = False
+    context: bool = False
 
 
 CODECS = {
@@ -51,6 +52,11 @@ CODECS = {
     32: Codec("fp8-token"),
     33: Codec("q8_0"),
     34: Codec("q4_0"),
+    35: Codec("kivi2", exact_rows=True, context=True),
+    36: Codec("kivi4", exact_rows=True, context=True),
+    37: Codec("cachegen"),
+    38: Codec("turboquant3"),
+    39: Codec("turboquant4"),
 }
 F16, BF16, F32 = 0, 1, 2
 HEADER_BYTES = 64
@@ -79,6 +85,7 @@ class Parameters:
     page_tokens: int
     sinks: int
     recent: int
+    kind: int = field(default=1, compare=False)  # of the page, from its context
 
 
 @dataclass(frozen=True)
@@ -208,6 +215,10 @@ class BodyReader:
         self.at += size
         return out
 
+    def rest(self):
+        """All that is left, as bytes."""
+        return self.array("u1", len(self.body) - self.at)
+
     def symbols(self, bits, tokens, channels):
         """Section 3: rows of symbols of `bits` bits as uint8 [tokens, channels]."""
         rows = self.array("u1", tokens, (channels * bits + 7) // 8)
@@ -217,6 +228,22 @@ class BodyReader:
     def done(self):
         """A body has exactly the bytes its sections add up to."""
         require(self.at == len(self.body), "body length")
+
+
+KEY, VALUE = 0, 1
+
+
+def read_context(reader, channels):
+    """Section 4.1: the kind of the page, which is all that a decoder here needs."""
+    first, base, scale, dims, head, layer, kind, flags = struct.unpack("<IffHHHBB", reader.array("u1", 20).tobytes())
+    require(first <= 1 << 22 and layer < 1024 and kind <= 2 and flags <= 1, "context")
+    require(head == 0 or channels % head == 0, "channels per head")
+    if dims == 0:
+        require((base, scale, flags) == (0, 1, 0), "rotation without channels")
+    else:
+        require(kind != VALUE and dims % 2 == 0 and dims <= head, "rotated channels")
+        require(1 < base <= 2.0**40 and 2.0**-20 <= scale <= 2.0**20, "rotation")
+    return kind
 
 
 def signed(symbols, bits=4):

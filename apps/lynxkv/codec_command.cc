@@ -16,6 +16,7 @@ struct Arguments {
     std::string out;
     std::string symbols;
     std::string tier = "full";
+    lynx::MatrixContext context;
     bool json = false;
     lynx::CodecOptions options;
 };
@@ -47,8 +48,13 @@ void add_encode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code
     c->add_option("IN", a->in, ".npy file to read")->required();
     c->add_option("OUT", a->out, ".lynx file to write")->required();
     add_codec_options(*c, a->options);
+    c->add_option("--kind", a->context.kind, "key or value: what the matrix is")->capture_default_str();
+    c->add_option("--layer", a->context.layer, "its layer, from 0")->capture_default_str();
+    c->add_option("--layers", a->context.layers, "layers of its model, 0 if unknown")->capture_default_str();
     c->add_flag("--json", a->json, "print the report as JSON");
-    c->callback([a, &code] { code = run_report(a->out, lynx::encode_npy_file(a->in, a->out, a->options), a->json); });
+    c->callback([a, &code] {
+        code = run_report(a->out, lynx::encode_npy_file(a->in, a->out, a->options, a->context), a->json);
+    });
 }
 
 void add_decode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code) {

@@ -31,6 +31,13 @@ struct CodecOptions {
     std::uint32_t recent = 16;        ///< newest tokens kept exact in the anchor (nested codecs), 0..1024
 };
 
+/// What a matrix is in its model; some codecs treat keys and values, or early and late layers, differently.
+struct MatrixContext {
+    std::string kind = "value";  ///< key or value
+    std::uint32_t layer = 0;     ///< 0..1023
+    std::uint32_t layers = 0;    ///< of the model, at most 1024; 0: unknown
+};
+
 /// What a .lynx file holds.
 struct CodecFileReport {
     CodecOptions options;
@@ -48,7 +55,7 @@ struct CodecFileReport {
 
 /// Encodes a float16 or float32 [tokens, channels] .npy file as one sequence.
 [[nodiscard]] Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::string& out_lynx,
-                                                      const CodecOptions& options);
+                                                      const CodecOptions& options, const MatrixContext& context = {});
 
 /// Decodes to an .npy file of the source's dtype. `tier`: "anchor", "full" or a number from 0; a codec with one tier has the
 /// same in all.

@@ -100,6 +100,47 @@ Bound nested(std::vector<unsigned> bits) {
     };
 }
 
+/// FORMAT 13.1, for values: groups of 32 channels of a token.
+Bound kivi(double q_max) {
+    return [=](const Sample& s, std::uint32_t t, std::uint32_t c) {
+        double low = s.at(t, c);
+        double high = low;
+        for (std::uint32_t i = c / 32 * 32; i < std::min(c / 32 * 32 + 32, kChannels); ++i) {
+            low = std::min(low, s.at(t, i));
+            high = std::max(high, s.at(t, i));
+        }
+        const double range = high - low + std::fabs(low) * 0x1p-10 + 0x1p-24;
+        return (range / q_max * (1 + 0x1p-10) + 0x1p-24) / 2 + (std::fabs(low) + range) * 0x1p-21;
+    };
+}
+
+/// FORMAT 13.2, for the first third of the layers.
+double cachegen(const Sample& s, std::uint32_t t, std::uint32_t c) {
+    const auto step = [](double m, int q_max) { return m / q_max * (1 + 0x1p-10) + 0x1p-24; };
+    const std::uint32_t first = t / 10 * 10;
+    const double anchor_step = step(largest(s, {first, 1, 0, kChannels}), 127);
+    const double slack = std::fabs(s.at(t, c)) * 0x1p-21 + anchor_step * 0x1p-16;
+    if (t == first) {
+        return anchor_step / 2 + slack;
+    }
+    double difference = 0;
+    for (std::uint32_t i = 0; i < kChannels; ++i) {
+        difference = std::max(difference, std::fabs(s.at(t, i) - s.at(first, i)));
+    }
+    return step(difference + anchor_step / 2, 15) / 2 + slack;
+}
+
+/// FORMAT 13.3: a bound on the whole block's error, far above any element's in practice.
+Bound turboquant(double least_level) {
+    return [=](const Sample& s, std::uint32_t t, std::uint32_t c) {
+        double energy = 0;
+        for (std::uint32_t i = c / 64 * 64; i < std::min(c / 64 * 64 + 64, kChannels); ++i) {
+            energy += s.at(t, i) * s.at(t, i);
+        }
+        return std::sqrt(energy) * std::sqrt(1 + least_level * least_level) * (1 + 0x1p-10) + 0x1p-20;
+    };
+}
+
 struct AlphaCase {
     int levels = 127;
     int residual_bits = 4;
@@ -178,6 +219,11 @@ const std::map<std::string, Bound>& bounds() {
         {"fp8-page", fp8(false)},
         {"q8_0", ggml(127)},
         {"q4_0", ggml(8)},
+        {"kivi4", kivi(15)},
+        {"kivi2", kivi(3)},
+        {"cachegen", cachegen},
+        {"turboquant4", turboquant(526.0 / 4096)},
+        {"turboquant3", turboquant(1004.0 / 4096)},
         {"nested44", nested({4, 4})},
         {"nested35", nested({3, 5})},
         {"nested26", nested({2, 6})},

@@ -54,8 +54,13 @@ enum class CodecId : std::uint8_t {
     fp8_token = 32,
     q8_0 = 33,
     q4_0 = 34,
+    kivi2 = 35,
+    kivi4 = 36,
+    cachegen = 37,
+    turboquant3 = 38,
+    turboquant4 = 39,
 };
-inline constexpr CodecId kLastCodecId = CodecId::q4_0;
+inline constexpr CodecId kLastCodecId = CodecId::turboquant4;
 
 /// The header of a payload in memory (FORMAT, "Payload header"); all fields but magic, version and checksum.
 struct PayloadHeader {

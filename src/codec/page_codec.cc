@@ -13,16 +13,16 @@ namespace lynx::codec {
 namespace {
 
 /// How many of the page's first and last tokens its context makes exact (FORMAT, "Exact rows").
-void set_exact_rows(const PageContext& context, PayloadHeader& h) noexcept {
+void set_exact_rows(const PageContext& context, ExactTokens exact, PayloadHeader& h) noexcept {
     const std::uint64_t first = context.first_token;
     const std::uint64_t end = first + h.tokens;
-    const std::uint64_t sinks = h.params.sinks;
+    const std::uint64_t sinks = exact.sinks;
     const std::uint64_t sequence = context.sequence_tokens;
     if (sequence == 0) {
         return;
     }
     const std::uint64_t head = first < sinks ? std::min(end, sinks) - first : 0;
-    const std::uint64_t recent_begin = sequence > h.params.recent ? sequence - h.params.recent : 0;
+    const std::uint64_t recent_begin = sequence > exact.recent ? sequence - exact.recent : 0;
     const std::uint64_t tail_begin = std::max(first + head, recent_begin);
     h.exact_head = static_cast<std::uint16_t>(head);
     h.exact_tail = static_cast<std::uint16_t>(end > tail_begin ? end - tail_begin : 0);
@@ -46,10 +46,26 @@ std::string shape_text(std::uint32_t tokens, std::uint32_t channels) {
     return text;
 }
 
+/// Precondition: there is one.
+Status name_non_finite(kv::ConstView page, const PageContext& context) {
+    const std::optional<ElementIndex> bad = find_non_finite(page);
+    LYNX_CHECK(bad.has_value());
+    return PageCodec::non_finite(context, bad->token, bad->channel);
+}
+
 template <class Span>
 using Bodies = std::array<Span, kTiersMax>;
 
 }  // namespace
+
+bool PageCoder::encode_checked(kv::ConstView core, const PageContext& context,
+                               std::span<std::span<std::byte>> bodies) const {
+    if (find_non_finite(core)) {
+        return false;
+    }
+    encode(core, context, bodies);
+    return true;
+}
 
 struct PageCodec::OpenedPage {
     PayloadHeader header;           ///< of tier 0
@@ -97,8 +113,9 @@ std::size_t PageCodec::encoded_bytes_max(std::uint32_t tokens, std::uint32_t cha
     PayloadHeader h{.dtype = dtype, .tokens = tokens, .channels = channels, .params = params_};
     const std::size_t all_core = body_bytes_max(h, tier);  // never shrinks as the core grows
     if (tier == 0 && coder_->keeps_exact_rows()) {
-        const std::uint32_t exact = std::min<std::uint32_t>(tokens, std::uint32_t{params_.sinks} + params_.recent);
-        h.exact_head = static_cast<std::uint16_t>(exact);
+        const ExactTokens exact = coder_->exact_tokens(params_, {});
+        const std::uint32_t rows = std::min<std::uint32_t>(tokens, std::uint32_t{exact.sinks} + exact.recent);
+        h.exact_head = static_cast<std::uint16_t>(rows);
     }
     return kHeaderBytes + all_core + exact_bytes(h);
 }
@@ -122,7 +139,7 @@ Result<PayloadHeader> PageCodec::plan(kv::ConstView page, const PageContext& con
                     .channels = page.channels,
                     .params = params_};
     if (coder_->keeps_exact_rows()) {
-        set_exact_rows(context, h);
+        set_exact_rows(context, coder_->exact_tokens(params_, context), h);
     }
     if (const Status s = validate_context(context, page.channels); coder_->carries_context() && !s.ok()) {
         return Status{ErrorCode::invalid_argument, "encode: " + s.message()};
@@ -146,9 +163,6 @@ Status PageCodec::non_finite(const PageContext& context, std::uint32_t token, st
 
 Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::span<base::Bytes> out) const {
     LYNX_ASSIGN(PayloadHeader h, plan(page, context, out.size()));
-    if (const auto bad = find_non_finite(page)) {
-        return non_finite(context, bad->token, bad->channel);
-    }
     const CoreShape core = core_shape(h);
     Bodies<std::span<std::byte>> bodies;
     std::span<std::byte> rest;
@@ -162,8 +176,13 @@ Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::sp
                 write_context(context, std::span<std::byte, kContextBytes>(exact, kContextBytes));
                 exact += kContextBytes;
             }
-            copy_rows_out(page.slice_tokens(0, h.exact_head), exact);
-            copy_rows_out(page.slice_tokens(page.tokens - h.exact_tail, h.exact_tail), exact + head_bytes(h));
+            const kv::ConstView head = page.slice_tokens(0, h.exact_head);
+            const kv::ConstView tail = page.slice_tokens(page.tokens - h.exact_tail, h.exact_tail);
+            if (find_non_finite(head) || find_non_finite(tail)) {
+                return name_non_finite(page, context);
+            }
+            copy_rows_out(head, exact);
+            copy_rows_out(tail, exact + head_bytes(h));
             rest = rest.subspan(prefix_bytes(h));
         }
         const std::size_t n = core.tokens == 0 ? 0 : coder_->body_bytes_max(core, t);
@@ -174,7 +193,9 @@ Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::sp
         PageContext of_core = context;
         of_core.first_token += h.exact_head;
         const std::span used = std::span(bodies).first(coder_->tiers());
-        coder_->encode(page.slice_tokens(h.exact_head, core.tokens), of_core, used);
+        if (!coder_->encode_checked(page.slice_tokens(h.exact_head, core.tokens), of_core, used)) {
+            return name_non_finite(page, context);
+        }
         if (!coder_->fixed_size()) {
             trim(h, used, out);
         }

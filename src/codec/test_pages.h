@@ -72,8 +72,8 @@ public:
             }
         }
     }
-    /// Elements and the gaps between rows.
-    [[nodiscard]] bool same_memory(const Page& other) const { return memory_ == other.memory_; }
+    /// All memory, gaps included. Precondition: the same shape and layout.
+    [[nodiscard]] bool same_bytes(const Page& other) const { return memory_ == other.memory_; }
     [[nodiscard]] bool same_elements(const Page& other) const {
         for (std::uint32_t t = 0; t < view_.tokens; ++t) {
             for (std::uint32_t c = 0; c < view_.channels; ++c) {
@@ -113,8 +113,9 @@ inline std::vector<base::ByteView> views(const std::vector<base::Bytes>& payload
     return {payloads.begin(), payloads.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-inline std::unique_ptr<Codec> codec_or_die(std::string_view name, const CodecParams& params = {}) {
-    Result<std::unique_ptr<Codec>> made = make_codec(name, params);
+inline std::unique_ptr<Codec> codec_or_die(std::string_view name, const CodecParams& params = {},
+                                           std::string_view backend = {}) {
+    Result<std::unique_ptr<Codec>> made = make_codec(name, params, backend);
     if (!made.ok()) {
         throw std::runtime_error(made.status().to_string());
     }

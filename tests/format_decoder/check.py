@@ -42,7 +42,8 @@ def compare(cli, lynx, folder):
 def fresh_cases(folder):
     """Real pages whole, and synthetic ones of awkward shapes and magnitudes, as path, metadata form or None, and options."""
     for kind in "kv":
-        yield TESTS / "golden" / f"page_{kind}_layer12.npy", None, []
+        what = ["--kind", "key" if kind == "k" else "value", "--layer", "12", "--layers", "30"]
+        yield TESTS / "golden" / f"page_{kind}_layer12.npy", None, what
     generator = np.random.default_rng(7)
     cases = [(shape, np.float16, "f32") for shape in ((1, 1), (3, 2), (130, 31))]
     cases += itertools.product([(33, 65)], (np.float16, np.float32), ("f32", "f16", "q8"))

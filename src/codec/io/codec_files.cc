@@ -38,6 +38,22 @@ CodecFileReport make_report(const codec::FileHeader& h, std::span<const base::By
     return r;
 }
 
+Result<codec::PageContext> to_page_context(const MatrixContext& m) {
+    if (m.kind != "key" && m.kind != "value") {
+        return Status{ErrorCode::invalid_argument, "kind: expected key or value, actual \"" + m.kind + "\""};
+    }
+    if (m.layer >= kv::kLayersMax || m.layers > kv::kLayersMax) {
+        return Status{ErrorCode::invalid_argument, "layer: expected at most " + std::to_string(kv::kLayersMax) +
+                                                       " layers, actual layer " + std::to_string(m.layer) + " of " +
+                                                       std::to_string(m.layers)};
+    }
+    codec::PageContext context;
+    context.kind = m.kind == "key" ? kv::Kind::key : kv::Kind::value;
+    context.layer = static_cast<std::uint16_t>(m.layer);
+    context.layers = static_cast<std::uint16_t>(m.layers);
+    return context;
+}
+
 /// How many tiers "anchor", "full" or a tier's number asks for.
 Result<std::size_t> tier_count(const std::string& tier, std::uint8_t tiers) {
     if (tier == "anchor") {
@@ -83,7 +99,8 @@ std::string to_json(const CodecFileReport& r) {
 }
 
 Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::string& out_lynx,
-                                        const CodecOptions& options) {
+                                        const CodecOptions& options, const MatrixContext& matrix_context) {
+    LYNX_ASSIGN(codec::PageContext context, to_page_context(matrix_context));
     LYNX_ASSIGN(const codec::CodecParams params, codec::to_params(options));
     LYNX_ASSIGN(const auto coder, codec::make_codec(options.name, params));
     LYNX_ASSIGN(const base::Bytes bytes, codec::read_file(in_npy));
@@ -100,7 +117,9 @@ Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::st
     for (std::uint32_t i = 0; i < paging.pages(); ++i) {
         const std::uint32_t first = paging.first_token(i);
         const kv::ConstView view = matrix.view().slice_tokens(first, paging.tokens_in(i));
-        if (const Status s = coder->encode(view, {first, matrix.tokens}, page); !s.ok()) {
+        context.first_token = first;
+        context.sequence_tokens = matrix.tokens;
+        if (const Status s = coder->encode(view, context, page); !s.ok()) {
             return s.with_context(in_npy);
         }
         for (std::size_t t = 0; t < page.size(); ++t) {
