@@ -16,6 +16,7 @@ struct Arguments {
     std::string out;
     std::string symbols;
     std::string tier = "full";
+    lynx::MatrixContext context;
     bool json = false;
     lynx::CodecOptions options;
 };
@@ -47,15 +48,20 @@ void add_encode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code
     c->add_option("IN", a->in, ".npy file to read")->required();
     c->add_option("OUT", a->out, ".lynx file to write")->required();
     add_codec_options(*c, a->options);
+    c->add_option("--kind", a->context.kind, "key or value: what the matrix is")->capture_default_str();
+    c->add_option("--layer", a->context.layer, "its layer, from 0")->capture_default_str();
+    c->add_option("--layers", a->context.layers, "layers of its model, 0 if unknown")->capture_default_str();
     c->add_flag("--json", a->json, "print the report as JSON");
-    c->callback([a, &code] { code = run_report(a->out, lynx::encode_npy_file(a->in, a->out, a->options), a->json); });
+    c->callback([a, &code] {
+        code = run_report(a->out, lynx::encode_npy_file(a->in, a->out, a->options, a->context), a->json);
+    });
 }
 
 void add_decode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code) {
     CLI::App* c = parent.add_subcommand("decode", "decode a .lynx file to .npy");
     c->add_option("IN", a->in, ".lynx file to read")->required();
     c->add_option("OUT", a->out, ".npy file to write")->required();
-    c->add_option("--tier", a->tier, "anchor or full")->capture_default_str();
+    c->add_option("--tier", a->tier, "anchor, full or a number from 0")->capture_default_str();
     c->callback([a, &code] { code = exit_code(lynx::decode_lynx_file(a->in, a->out, a->tier)); });
 }
 

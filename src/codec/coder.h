@@ -36,6 +36,12 @@ struct PageSymbols {
     std::vector<float> sigma;        ///< [chunks][channels]
 };
 
+/// How many of a sequence's first and newest tokens an anchor keeps exact.
+struct ExactTokens {
+    std::uint16_t sinks = 0;
+    std::uint16_t recent = 0;
+};
+
 /// Immutable; used from several threads at once.
 class PageCoder {
 public:
@@ -45,6 +51,11 @@ public:
     [[nodiscard]] virtual std::uint8_t tiers() const noexcept = 0;
     /// Whether the sequence's first and newest tokens are kept exact in the anchor.
     [[nodiscard]] virtual bool keeps_exact_rows() const noexcept { return false; }
+    /// Which ones, if it does; no context has more than the default one.
+    [[nodiscard]] virtual ExactTokens exact_tokens(const CodecParams& params,
+                                                   const PageContext& /*context*/) const noexcept {
+        return {params.sinks, params.recent};
+    }
 
     /// Whether decode needs the page's context; it then travels in the anchor (FORMAT, "Context").
     [[nodiscard]] virtual bool carries_context() const noexcept { return false; }
@@ -58,6 +69,11 @@ public:
     /// without fixed size cuts each to the bytes it used. `context.first_token` is the core's.
     virtual void encode(kv::ConstView core, const PageContext& context,
                         std::span<std::span<std::byte>> bodies) const = 0;
+
+    /// encode for a core that may hold a NaN or an infinity: false if it does, and the bodies are then unspecified. Coders that
+    /// come by every pattern anyway override this; it searches the core first.
+    [[nodiscard]] virtual bool encode_checked(kv::ConstView core, const PageContext& context,
+                                              std::span<std::span<std::byte>> bodies) const;
 
     /// Decodes tier bodies.size() - 1 into `dst`. Fixed sizes are right; the content may be anything: corrupt. `context` is
     /// what the anchor carries, checked; the default one when it carries none.

@@ -22,6 +22,7 @@ PageContext page_context(const kv::Geometry& geometry, std::uint32_t layer, kv::
     PageContext context{.first_token = paging.first_token(page),
                         .sequence_tokens = paging.tokens,
                         .layer = static_cast<std::uint16_t>(layer),
+                        .layers = static_cast<std::uint16_t>(geometry.layers.size()),
                         .kind = kind};
     const std::uint32_t head = kind == kv::Kind::value ? g.value_dim : g.key_dim;
     context.head_channels = static_cast<std::uint16_t>(head <= std::numeric_limits<std::uint16_t>::max() ? head : 0);

@@ -1,5 +1,5 @@
 // A page's context as bytes: what codecs whose decoder depends on position, kind or rotation put in front of their anchor
-// (FORMAT, "Context"). The sequence's length is not part of it.
+// (FORMAT, "Context"). The sequence's length and the model's layers are not part of it.
 #pragma once
 
 #include "codec/codec.h"

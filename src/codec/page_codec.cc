@@ -13,16 +13,16 @@ namespace lynx::codec {
 namespace {
 
 /// How many of the page's first and last tokens its context makes exact (FORMAT, "Exact rows").
-void set_exact_rows(const PageContext& context, PayloadHeader& h) noexcept {
+void set_exact_rows(const PageContext& context, ExactTokens exact, PayloadHeader& h) noexcept {
     const std::uint64_t first = context.first_token;
     const std::uint64_t end = first + h.tokens;
-    const std::uint64_t sinks = h.params.sinks;
+    const std::uint64_t sinks = exact.sinks;
     const std::uint64_t sequence = context.sequence_tokens;
     if (sequence == 0) {
         return;
     }
     const std::uint64_t head = first < sinks ? std::min(end, sinks) - first : 0;
-    const std::uint64_t recent_begin = sequence > h.params.recent ? sequence - h.params.recent : 0;
+    const std::uint64_t recent_begin = sequence > exact.recent ? sequence - exact.recent : 0;
     const std::uint64_t tail_begin = std::max(first + head, recent_begin);
     h.exact_head = static_cast<std::uint16_t>(head);
     h.exact_tail = static_cast<std::uint16_t>(end > tail_begin ? end - tail_begin : 0);
@@ -46,10 +46,26 @@ std::string shape_text(std::uint32_t tokens, std::uint32_t channels) {
     return text;
 }
 
+/// Precondition: there is one.
+Status name_non_finite(kv::ConstView page, const PageContext& context) {
+    const std::optional<ElementIndex> bad = find_non_finite(page);
+    LYNX_CHECK(bad.has_value());
+    return PageCodec::non_finite(context, bad->token, bad->channel);
+}
+
 template <class Span>
 using Bodies = std::array<Span, kTiersMax>;
 
 }  // namespace
+
+bool PageCoder::encode_checked(kv::ConstView core, const PageContext& context,
+                               std::span<std::span<std::byte>> bodies) const {
+    if (find_non_finite(core)) {
+        return false;
+    }
+    encode(core, context, bodies);
+    return true;
+}
 
 struct PageCodec::OpenedPage {
     PayloadHeader header;           ///< of tier 0
@@ -97,8 +113,9 @@ std::size_t PageCodec::encoded_bytes_max(std::uint32_t tokens, std::uint32_t cha
     PayloadHeader h{.dtype = dtype, .tokens = tokens, .channels = channels, .params = params_};
     const std::size_t all_core = body_bytes_max(h, tier);  // never shrinks as the core grows
     if (tier == 0 && coder_->keeps_exact_rows()) {
-        const std::uint32_t exact = std::min<std::uint32_t>(tokens, std::uint32_t{params_.sinks} + params_.recent);
-        h.exact_head = static_cast<std::uint16_t>(exact);
+        const ExactTokens exact = coder_->exact_tokens(params_, {});
+        const std::uint32_t rows = std::min<std::uint32_t>(tokens, std::uint32_t{exact.sinks} + exact.recent);
+        h.exact_head = static_cast<std::uint16_t>(rows);
     }
     return kHeaderBytes + all_core + exact_bytes(h);
 }
@@ -122,7 +139,7 @@ Result<PayloadHeader> PageCodec::plan(kv::ConstView page, const PageContext& con
                     .channels = page.channels,
                     .params = params_};
     if (coder_->keeps_exact_rows()) {
-        set_exact_rows(context, h);
+        set_exact_rows(context, coder_->exact_tokens(params_, context), h);
     }
     if (const Status s = validate_context(context, page.channels); coder_->carries_context() && !s.ok()) {
         return Status{ErrorCode::invalid_argument, "encode: " + s.message()};
@@ -135,12 +152,13 @@ Result<PayloadHeader> PageCodec::plan(kv::ConstView page, const PageContext& con
                                                            std::to_string(bytes)};
         }
     }
-    if (const auto bad = find_non_finite(page)) {
-        return Status{ErrorCode::invalid_argument,
-                      "encode: element at token " + std::to_string(std::uint64_t{context.first_token} + bad->token) +
-                          ", channel " + std::to_string(bad->channel) + " is NaN or infinite"};
-    }
     return h;
+}
+
+Status PageCodec::non_finite(const PageContext& context, std::uint32_t token, std::uint32_t channel) {
+    return {ErrorCode::invalid_argument, "encode: element at token " +
+                                             std::to_string(std::uint64_t{context.first_token} + token) + ", channel " +
+                                             std::to_string(channel) + " is NaN or infinite"};
 }
 
 Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::span<base::Bytes> out) const {
@@ -158,8 +176,13 @@ Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::sp
                 write_context(context, std::span<std::byte, kContextBytes>(exact, kContextBytes));
                 exact += kContextBytes;
             }
-            copy_rows_out(page.slice_tokens(0, h.exact_head), exact);
-            copy_rows_out(page.slice_tokens(page.tokens - h.exact_tail, h.exact_tail), exact + head_bytes(h));
+            const kv::ConstView head = page.slice_tokens(0, h.exact_head);
+            const kv::ConstView tail = page.slice_tokens(page.tokens - h.exact_tail, h.exact_tail);
+            if (find_non_finite(head) || find_non_finite(tail)) {
+                return name_non_finite(page, context);
+            }
+            copy_rows_out(head, exact);
+            copy_rows_out(tail, exact + head_bytes(h));
             rest = rest.subspan(prefix_bytes(h));
         }
         const std::size_t n = core.tokens == 0 ? 0 : coder_->body_bytes_max(core, t);
@@ -170,7 +193,9 @@ Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::sp
         PageContext of_core = context;
         of_core.first_token += h.exact_head;
         const std::span used = std::span(bodies).first(coder_->tiers());
-        coder_->encode(page.slice_tokens(h.exact_head, core.tokens), of_core, used);
+        if (!coder_->encode_checked(page.slice_tokens(h.exact_head, core.tokens), of_core, used)) {
+            return name_non_finite(page, context);
+        }
         if (!coder_->fixed_size()) {
             trim(h, used, out);
         }
@@ -206,31 +231,62 @@ void PageCodec::trim(const PayloadHeader& h, std::span<const std::span<std::byte
     }
 }
 
+Status PageCodec::check_header(const PayloadHeader& h, std::size_t tier, const ParsedHeader& anchor) const {
+    if (h.codec != coder_->id() || h.mono != mono_ || !(h.params == params_)) {
+        return {ErrorCode::invalid_argument,
+                "decode: the payload was made by another codec or with other parameters than " + info_.name};
+    }
+    if (h.tiers != info_.tiers || h.tier != tier || h.anchor_crc != anchor.crc || !body_bytes_valid(h) ||
+        (!coder_->keeps_exact_rows() && h.exact_head + h.exact_tail != 0)) {
+        return {ErrorCode::corrupt, "decode: tier " + std::to_string(tier) + " of " + std::to_string(info_.tiers) +
+                                        ": header says tier " + std::to_string(h.tier) + " of " +
+                                        std::to_string(h.tiers) + ", body " + std::to_string(h.body_bytes) +
+                                        " bytes, expected " + std::to_string(body_bytes_max(h, h.tier)) +
+                                        ", or it belongs to another anchor"};
+    }
+    PayloadHeader same = anchor.header;
+    same.tier = h.tier;
+    same.body_bytes = h.body_bytes;
+    same.anchor_crc = h.anchor_crc;
+    if (tier > 0 && !(same == h)) {
+        return {ErrorCode::corrupt, "decode: tier " + std::to_string(tier) + " has another shape than its anchor"};
+    }
+    return {};
+}
+
+Status PageCodec::check_destination(const PayloadHeader& h, kv::View dst) {
+    if (dst.data == nullptr || dst.tokens != h.tokens || dst.channels != h.channels || dst.dtype != h.dtype) {
+        return {ErrorCode::invalid_argument, "decode: destination " + shape_text(dst.tokens, dst.channels) +
+                                                 " does not match the payload's " + shape_text(h.tokens, h.channels) +
+                                                 " or its dtype"};
+    }
+    return {};
+}
+
+PageCodec::BodyRange PageCodec::body_range(const PayloadHeader& h, std::uint8_t tier) const noexcept {
+    const CoreShape core = core_shape(h);
+    BodyRange r{.payload = mono_ ? std::size_t{0} : tier, .first = mono_ || tier == 0 ? prefix_bytes(h) : 0};
+    for (std::uint8_t t = 0; core.tokens > 0 && t <= tier; ++t) {
+        r.first += mono_ && t < tier ? coder_->body_bytes_max(core, t) : 0;
+        r.bytes = coder_->body_bytes_max(core, t);
+    }
+    return r;
+}
+
 Result<PageCodec::OpenedPage> PageCodec::open(std::span<const base::ByteView> payloads) const {
     if (payloads.empty() || payloads.size() > info_.tiers) {
         return Status{ErrorCode::invalid_argument, "decode: payloads: expected 1.." + std::to_string(info_.tiers) +
                                                        ", actual " + std::to_string(payloads.size())};
     }
     OpenedPage page;
-    std::uint32_t anchor_crc = 0;
+    ParsedHeader anchor;
     for (std::size_t t = 0; t < payloads.size(); ++t) {
         Result<ParsedPayload> parsed = parse_payload(payloads[t]);
         if (!parsed.ok()) {
             return parsed.status().with_context("tier " + std::to_string(t));
         }
-        PayloadHeader h = parsed.value().header;
-        if (h.codec != coder_->id() || h.mono != mono_ || !(h.params == params_)) {
-            return Status{ErrorCode::invalid_argument,
-                          "decode: the payload was made by another codec or with other parameters than " + info_.name};
-        }
-        if (h.tiers != info_.tiers || h.tier != t || h.anchor_crc != anchor_crc || !body_bytes_valid(h) ||
-            (!coder_->keeps_exact_rows() && h.exact_head + h.exact_tail != 0)) {
-            return Status{ErrorCode::corrupt,
-                          "decode: tier " + std::to_string(t) + " of " + std::to_string(info_.tiers) +
-                              ": header says tier " + std::to_string(h.tier) + " of " + std::to_string(h.tiers) +
-                              ", body " + std::to_string(h.body_bytes) + " bytes, expected " +
-                              std::to_string(body_bytes_max(h, h.tier)) + ", or it belongs to another anchor"};
-        }
+        const PayloadHeader& h = parsed.value().header;
+        LYNX_TRY(check_header(h, t, anchor));
         base::ByteView body = parsed.value().body;
         if (t == 0) {
             page.header = h;
@@ -241,16 +297,7 @@ Result<PageCodec::OpenedPage> PageCodec::open(std::span<const base::ByteView> pa
             }
             page.exact = body.first(exact_bytes(h));
             body = body.subspan(exact_bytes(h));
-            anchor_crc = parsed.value().crc;
-        } else {
-            PayloadHeader same = page.header;
-            same.tier = h.tier;
-            same.body_bytes = h.body_bytes;
-            same.anchor_crc = h.anchor_crc;
-            if (!(same == h)) {
-                return Status{ErrorCode::corrupt,
-                              "decode: tier " + std::to_string(t) + " has another shape than its anchor"};
-            }
+            anchor = {h, parsed.value().crc};
         }
         page.bodies[t] = body;
     }
@@ -284,11 +331,7 @@ Status PageCodec::cut_mono(OpenedPage& page) const {
 Status PageCodec::decode(std::span<const base::ByteView> payloads, kv::View dst) const {
     LYNX_ASSIGN(const OpenedPage page, open(payloads));
     const PayloadHeader& h = page.header;
-    if (dst.data == nullptr || dst.tokens != h.tokens || dst.channels != h.channels || dst.dtype != h.dtype) {
-        return {ErrorCode::invalid_argument, "decode: destination " + shape_text(dst.tokens, dst.channels) +
-                                                 " does not match the payload's " + shape_text(h.tokens, h.channels) +
-                                                 " or its dtype"};
-    }
+    LYNX_TRY(check_destination(h, dst));
     copy_rows_in(page.exact.data(), dst.slice_tokens(0, h.exact_head));
     copy_rows_in(page.exact.data() + head_bytes(h), dst.slice_tokens(h.tokens - h.exact_tail, h.exact_tail));
     const CoreShape core = core_shape(h);

@@ -94,6 +94,7 @@ Page half_zero_page(std::uint32_t tokens) {
 const PageContext kKeys{.first_token = 7,
                         .sequence_tokens = 0,
                         .layer = 3,
+                        .layers = 0,
                         .kind = kv::Kind::key,
                         .head_channels = 5,
                         .rope = {.dims = 4, .base = 1e4F, .scale = 0.5F, .interleaved = true}};
@@ -192,9 +193,9 @@ TEST(PageCodec, ContextOfALayer) {
     const kv::Geometry geometry{{layer, layer}};
     const kv::Paging paging{100, 32};
     const PageContext key = page_context(geometry, 1, kv::Kind::key, paging, 3);
-    EXPECT_EQ(key, (PageContext{96, 100, 1, kv::Kind::key, 8, layer.rope}));
+    EXPECT_EQ(key, (PageContext{96, 100, 1, 2, kv::Kind::key, 8, layer.rope}));
     const PageContext value = page_context(geometry, 1, kv::Kind::value, paging, 0);
-    EXPECT_EQ(value, (PageContext{0, 100, 1, kv::Kind::value, 6, {}}));
+    EXPECT_EQ(value, (PageContext{0, 100, 1, 2, kv::Kind::value, 6, {}}));
     EXPECT_TRUE(validate_context(key, 16).ok());
     EXPECT_TRUE(validate_context(value, 12).ok());
 }

@@ -38,6 +38,37 @@ CodecFileReport make_report(const codec::FileHeader& h, std::span<const base::By
     return r;
 }
 
+Result<codec::PageContext> to_page_context(const MatrixContext& m) {
+    if (m.kind != "key" && m.kind != "value") {
+        return Status{ErrorCode::invalid_argument, "kind: expected key or value, actual \"" + m.kind + "\""};
+    }
+    if (m.layer >= kv::kLayersMax || m.layers > kv::kLayersMax) {
+        return Status{ErrorCode::invalid_argument, "layer: expected at most " + std::to_string(kv::kLayersMax) +
+                                                       " layers, actual layer " + std::to_string(m.layer) + " of " +
+                                                       std::to_string(m.layers)};
+    }
+    codec::PageContext context;
+    context.kind = m.kind == "key" ? kv::Kind::key : kv::Kind::value;
+    context.layer = static_cast<std::uint16_t>(m.layer);
+    context.layers = static_cast<std::uint16_t>(m.layers);
+    return context;
+}
+
+/// How many tiers "anchor", "full" or a tier's number asks for.
+Result<std::size_t> tier_count(const std::string& tier, std::uint8_t tiers) {
+    if (tier == "anchor") {
+        return std::size_t{1};
+    }
+    if (tier == "full") {
+        return std::size_t{tiers};
+    }
+    if (tier.size() == 1 && tier[0] >= '0' && tier[0] - '0' < tiers) {
+        return static_cast<std::size_t>(tier[0] - '0') + 1;
+    }
+    return Status{ErrorCode::invalid_argument, "tier: expected anchor, full or a number below " +
+                                                   std::to_string(tiers) + ", actual \"" + tier + "\""};
+}
+
 }  // namespace
 
 std::vector<CodecDescription> available_codecs() {
@@ -68,7 +99,8 @@ std::string to_json(const CodecFileReport& r) {
 }
 
 Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::string& out_lynx,
-                                        const CodecOptions& options) {
+                                        const CodecOptions& options, const MatrixContext& matrix_context) {
+    LYNX_ASSIGN(codec::PageContext context, to_page_context(matrix_context));
     LYNX_ASSIGN(const codec::CodecParams params, codec::to_params(options));
     LYNX_ASSIGN(const auto coder, codec::make_codec(options.name, params));
     LYNX_ASSIGN(const base::Bytes bytes, codec::read_file(in_npy));
@@ -85,7 +117,9 @@ Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::st
     for (std::uint32_t i = 0; i < paging.pages(); ++i) {
         const std::uint32_t first = paging.first_token(i);
         const kv::ConstView view = matrix.view().slice_tokens(first, paging.tokens_in(i));
-        if (const Status s = coder->encode(view, {first, matrix.tokens}, page); !s.ok()) {
+        context.first_token = first;
+        context.sequence_tokens = matrix.tokens;
+        if (const Status s = coder->encode(view, context, page); !s.ok()) {
             return s.with_context(in_npy);
         }
         for (std::size_t t = 0; t < page.size(); ++t) {
@@ -100,9 +134,6 @@ Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::st
 }
 
 Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, const std::string& tier) {
-    if (tier != "anchor" && tier != "full") {
-        return {ErrorCode::invalid_argument, "tier: expected anchor or full, actual \"" + tier + "\""};
-    }
     LYNX_ASSIGN(const base::Bytes bytes, codec::read_file(in_lynx));
     Result<codec::LynxFile> parsed = codec::parse_container(bytes);
     if (!parsed.ok()) {
@@ -114,7 +145,7 @@ Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, 
         return {ErrorCode::invalid_argument, in_lynx + ": bfloat16 has no .npy form"};
     }
     const kv::Paging paging = h.paging();
-    const std::size_t tiers = tier == "anchor" ? 1 : h.tiers;
+    LYNX_ASSIGN(const std::size_t tiers, tier_count(tier, h.tiers));
     std::vector<base::Bytes> pages;
     for (std::uint32_t i = 0; i < paging.pages(); ++i) {
         const std::vector<base::ByteView> payloads = parsed.value().page(i, tiers);

@@ -1,4 +1,4 @@
-// alg1 and lynx44, element by element (FORMAT, "Alpha-law tables" and "Alpha metadata"): what every backend computes. Tables
+// The alpha-law codecs, element by element (FORMAT, "Alpha-law tables" and "Alpha metadata"): what every backend computes. Tables
 // are built once on the host (ref/alpha_law.h); loops, packing and memory are the backend's.
 #pragma once
 
@@ -13,24 +13,29 @@
 namespace lynx::codec {
 
 inline constexpr int kAlphaLevelsMax = 127;
+inline constexpr int kAlg1Levels = 127;
+inline constexpr int kLynx44Levels = 120;  ///< (2^3 - 1) * 2^4 + 2^3: the most that 4 + 4 bits carry
+/// Anchor digits per 64-bit word of alg1: 18^15 < 2^63, 4.27 bits a symbol where log2(18) = 4.17 is ideal.
+inline constexpr std::uint32_t kAlphaDigitsPerWord = 15;
 /// The anchor of the top magnitude V = 8 of 127 levels stands for level 128, beyond the last one.
 inline constexpr int kAlphaMagnitudes = 129;
 inline constexpr double kAlphaEpsilon = 1e-12;  ///< Algorithm 1's guard against division by zero
 
 struct AlphaSymbols {
-    int q_anc = 0;  ///< -9..8 for 127 levels, -8..7 for 120
-    int q_res = 0;  ///< -8..7
+    int q_anc = 0;  ///< -9..8 for 127 levels and 4 residual bits, -8..7 for 120
+    int q_res = 0;  ///< of 4 bits: -8..7
 };
 
-[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE constexpr AlphaSymbols split_level(int level,
-                                                                                     bool negative) noexcept {
-    const int v = (level + 7) >> 4;
-    return {negative ? -v - 1 : v, 16 * v - level};
+[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE constexpr AlphaSymbols split_level(int level, bool negative,
+                                                                                     int residual_bits = 4) noexcept {
+    const int v = (level + (1 << (residual_bits - 1)) - 1) >> residual_bits;
+    return {negative ? -v - 1 : v, (v << residual_bits) - level};
 }
 
 /// The level of a symbol pair; outside 0..levels when no level splits into that pair.
-[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE constexpr int join_level(AlphaSymbols s) noexcept {
-    return 16 * (s.q_anc < 0 ? -s.q_anc - 1 : s.q_anc) - s.q_res;
+[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE constexpr int join_level(AlphaSymbols s,
+                                                                           int residual_bits = 4) noexcept {
+    return ((s.q_anc < 0 ? -s.q_anc - 1 : s.q_anc) << residual_bits) - s.q_res;
 }
 
 /// I of a magnitude a in 0..1: the number of decision thresholds [kAlphaLevelsMax + 1] that a reaches, the first not counted.
@@ -42,6 +47,21 @@ struct AlphaSymbols {
         k += step & (0U - static_cast<std::uint32_t>(a >= threshold[k + step]));
     }
     return k;
+}
+
+/// The same, beginning at any guess in 0..kAlphaLevelsMax, which decides how long it takes. Precondition: a >= 0, and
+/// threshold[kAlphaLevelsMax + 1] exists and is infinite.
+[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE constexpr std::uint32_t alpha_level_from(const float* threshold,
+                                                                                           std::int32_t guess,
+                                                                                           float a) noexcept {
+    std::int32_t k = guess;
+    while (k > 0 && a < threshold[k]) {
+        --k;
+    }
+    while (a >= threshold[k + 1]) {
+        ++k;
+    }
+    return static_cast<std::uint32_t>(k);
 }
 
 /// Byte offsets of the four metadata arrays and the sizes of their elements; gamma_min lies at 0.
@@ -177,9 +197,9 @@ struct AlphaElementMeta {
     float sigma = 0;
 };
 
-[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE AlphaElementMeta get_alpha_meta(
-    MetaFormat format, const AlphaMetaLayout& l, const std::byte* meta, std::size_t channel, std::size_t at) noexcept {
-    AlphaElementMeta m;
+LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE void get_alpha_gamma(MetaFormat format, const AlphaMetaLayout& l,
+                                                         const std::byte* meta, std::size_t channel,
+                                                         AlphaElementMeta& m) noexcept {
     if (format == MetaFormat::f32) {
         m.gamma_min = get_element<float>(meta, channel);
         m.gamma_scale = get_element<float>(meta + l.gamma_scale, channel);
@@ -187,6 +207,11 @@ struct AlphaElementMeta {
         m.gamma_min = base::f16_to_f32(get_element<std::uint16_t>(meta, channel));
         m.gamma_scale = 2.0F * base::f16_to_f32(get_element<std::uint16_t>(meta + l.gamma_scale, channel));
     }
+}
+
+LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE void get_alpha_chunk(MetaFormat format, const AlphaMetaLayout& l,
+                                                         const std::byte* meta, std::size_t at,
+                                                         AlphaElementMeta& m) noexcept {
     switch (format) {
         case MetaFormat::f32:
             m.mu = get_element<float>(meta + l.mu, at);
@@ -201,6 +226,13 @@ struct AlphaElementMeta {
             m.sigma = static_cast<float>(get_element<std::uint8_t>(meta + l.sigma, at)) / 255.0F;
             break;
     }
+}
+
+[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE AlphaElementMeta get_alpha_meta(
+    MetaFormat format, const AlphaMetaLayout& l, const std::byte* meta, std::size_t channel, std::size_t at) noexcept {
+    AlphaElementMeta m;
+    get_alpha_gamma(format, l, meta, channel, m);
+    get_alpha_chunk(format, l, meta, at, m);
     return m;
 }
 

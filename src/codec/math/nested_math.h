@@ -1,4 +1,5 @@
-// nested44, element by element (FORMAT, "nested44"): what every backend computes. Loops, packing and memory are the backend's.
+// The nested codecs, element by element (FORMAT, "Nested codecs"): what every backend computes. Loops, packing and memory
+// are the backend's.
 //
 // Decoding is integer arithmetic and one rounding. Per channel of a page one 32-bit word holds a unit 2^e, a base B and a
 // range S; per chunk and channel two bytes hold where in that range the chunk lies. For an index I of 2^b cells
@@ -122,12 +123,10 @@ struct NestedScale {
     return {c.base * 1024, c.range * 512 * cells.lo, c.range * (cells.hi - cells.lo + 1)};
 }
 
-/// t of an 8-bit index, and of its upper four bits alone.
-[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE constexpr std::int32_t nested_full_t(std::int32_t index) noexcept {
-    return 2 * index + 1;
-}
-[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE constexpr std::int32_t nested_anchor_t(std::int32_t anchor) noexcept {
-    return 32 * anchor + 16;
+/// t of the upper `bits` bits of an index: the middle of what they leave open.
+[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE constexpr std::int32_t nested_t(std::int32_t symbol,
+                                                                                  std::int32_t bits) noexcept {
+    return (2 * symbol + 1) << (8 - bits);
 }
 
 /// The decoded value before the final rounding; `unit` is 2^(e-10).

@@ -28,17 +28,33 @@ double growth_per_level(double one_plus_alpha, int levels) noexcept {
 
 }  // namespace
 
-AlphaLaw::AlphaLaw(float alpha, int levels) noexcept : levels_(levels) {
+AlphaLaw::AlphaLaw(float alpha, int levels, AlphaCurve curve) noexcept : levels_(levels) {
     const double a = alpha;
-    const double growth = growth_per_level(1.0 + a, levels);
+    const double growth = curve == AlphaCurve::linear ? 1.0 : growth_per_level(1.0 + a, levels);
     const double half_level = std::sqrt(growth);
     threshold_.fill(std::numeric_limits<float>::infinity());
     double p = 1.0;
     for (int i = 0; i < kAlphaMagnitudes; ++i) {
+        double magnitude = 0;
+        double threshold = 0;
+        switch (curve) {
+            case AlphaCurve::alpha:
+                magnitude = (p - 1.0) / a;
+                threshold = (p / half_level - 1.0) / a;
+                break;
+            case AlphaCurve::linear:
+                magnitude = static_cast<double>(i) / levels;
+                threshold = (i - 0.5) / levels;
+                break;
+            case AlphaCurve::log:
+                magnitude = i == 0 ? 0.0 : p / (1.0 + a);
+                threshold = p / half_level / (1.0 + a);
+                break;
+        }
         const auto k = static_cast<std::size_t>(i);
-        magnitude_[k] = static_cast<float>((p - 1.0) / a);
+        magnitude_[k] = static_cast<float>(magnitude);
         if (i <= levels) {
-            threshold_[k] = static_cast<float>((p / half_level - 1.0) / a);
+            threshold_[k] = static_cast<float>(threshold);
         }
         p *= growth;
     }

@@ -13,11 +13,15 @@
 
 namespace lynx::codec {
 
+/// How levels are spaced. `linear` and `log` are there to show what the alpha-law is worth: a' = I / levels, and
+/// a' = (1 + alpha)^(I / levels - 1) with 0 for level 0.
+enum class AlphaCurve : std::uint8_t { alpha, linear, log };
+
 /// Immutable after construction.
 class AlphaLaw {
 public:
     /// Preconditions: alpha in kAlphaMin..kAlphaMax, levels in 1..127.
-    AlphaLaw(float alpha, int levels) noexcept;
+    AlphaLaw(float alpha, int levels, AlphaCurve curve = AlphaCurve::alpha) noexcept;
 
     /// a' of level I, 0 <= level < kAlphaMagnitudes; a level above levels() stands for a magnitude above 1.
     [[nodiscard]] float magnitude(int level) const noexcept { return magnitude_[static_cast<std::size_t>(level)]; }

@@ -32,7 +32,7 @@ void AlphaMeta::encode(const float* tile, CoreShape s, ChannelSpan span, std::by
     AlphaGamma gamma[kTileChannels];
     chunk_columns(tile, s.tokens, min, max, sum);
     for (std::uint32_t c = 0; c < span.count; ++c) {
-        gamma[c] = put_alpha_gamma(format_, l, meta, span.first + c, min[c], max[c]);
+        gamma[c] = has_gamma_ ? put_alpha_gamma(format_, l, meta, span.first + c, min[c], max[c]) : AlphaGamma{0, 1};
     }
     for (std::uint32_t k = 0; k < chunks(s); ++k) {
         const std::uint32_t first = k * chunk_tokens_;
@@ -53,7 +53,11 @@ bool AlphaMeta::decode(const std::byte* meta, CoreShape s, ChannelSpan span, std
     bool valid = true;
     for (std::uint32_t c = 0; c < span.count; ++c) {
         const std::size_t channel = span.first + c;
-        const AlphaElementMeta m = get_alpha_meta(format_, l, meta, channel, std::size_t{k} * s.channels + channel);
+        AlphaElementMeta m{.gamma_min = 0, .gamma_scale = 1};
+        if (has_gamma_) {
+            get_alpha_gamma(format_, l, meta, channel, m);
+        }
+        get_alpha_chunk(format_, l, meta, std::size_t{k} * s.channels + channel, m);
         out.gamma_min[c] = m.gamma_min;
         out.gamma_scale[c] = m.gamma_scale;
         out.mu[c] = m.mu;

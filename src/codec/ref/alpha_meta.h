@@ -1,5 +1,6 @@
 // Page and chunk metadata of Algorithm 1 in its three stored forms (FORMAT, "Alpha metadata"): gamma_min and gamma_scale per
 // page and channel, mu and sigma per chunk and channel, as float32, float16, or 8 bits with float16 gammas.
+// Without page normalisation there are no gammas (they are 0 and 1), and 8 bits, which need them, become float16.
 #pragma once
 
 #include <span>
@@ -26,7 +27,10 @@ struct AlphaTileNormaliser {
 
 class AlphaMeta {
 public:
-    AlphaMeta(MetaFormat format, std::uint32_t chunk_tokens) noexcept : format_(format), chunk_tokens_(chunk_tokens) {}
+    AlphaMeta(MetaFormat format, std::uint32_t chunk_tokens, bool has_gamma) noexcept
+        : format_(!has_gamma && format == MetaFormat::q8 ? MetaFormat::f16 : format),
+          chunk_tokens_(chunk_tokens),
+          has_gamma_(has_gamma) {}
 
     [[nodiscard]] std::uint32_t chunks(CoreShape s) const noexcept { return chunk_count(s.tokens, chunk_tokens_); }
     [[nodiscard]] std::uint32_t chunk_tokens() const noexcept { return chunk_tokens_; }
@@ -42,11 +46,18 @@ public:
 
 private:
     [[nodiscard]] AlphaMetaLayout layout(CoreShape s) const noexcept {
-        return alpha_meta_layout(format_, chunks(s), s.channels);
+        AlphaMetaLayout l = alpha_meta_layout(format_, chunks(s), s.channels);
+        if (!has_gamma_) {
+            l.sigma -= l.mu;
+            l.end -= l.mu;
+            l.mu = 0;
+        }
+        return l;
     }
 
     MetaFormat format_;
     std::uint32_t chunk_tokens_;
+    bool has_gamma_;
 };
 
 }  // namespace lynx::codec

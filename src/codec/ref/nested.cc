@@ -1,23 +1,24 @@
-#include "codec/ref/nested44.h"
+#include "codec/ref/nested.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
 #include "codec/math/nested_math.h"
-#include "codec/nibbles.h"
+#include "codec/symbol_rows.h"
 #include "codec/tile.h"
 
 namespace lynx::codec {
 namespace {
 
-/// Byte offsets of the anchor body's parts (FORMAT, "nested44").
+/// Byte offsets of the anchor body's parts (FORMAT, "Nested codecs").
 struct AnchorLayout {
-    AnchorLayout(CoreShape s, std::uint32_t chunk_tokens) noexcept
+    AnchorLayout(CoreShape s, std::uint32_t chunk_tokens, unsigned bits) noexcept
         : chunks(chunk_count(s.tokens, chunk_tokens)),
           lo(std::size_t{s.channels} * 4),
           hi(lo + std::size_t{chunks} * s.channels),
           symbols(hi + std::size_t{chunks} * s.channels),
-          bytes(symbols + s.tokens * nibble_row_bytes(s.channels)) {}
+          bytes(symbols + s.tokens * symbol_row_bytes(s.channels, bits)) {}
     std::uint32_t chunks;
     std::size_t lo;
     std::size_t hi;
@@ -25,15 +26,16 @@ struct AnchorLayout {
     std::size_t bytes;
 };
 
-class Nested44 final : public PageCoder {
+class Nested final : public PageCoder {
 public:
-    explicit Nested44(const CodecParams& params) noexcept : chunk_tokens_(params.chunk_tokens) {}
+    Nested(const NestedSpec& spec, const CodecParams& params) noexcept
+        : spec_(spec), chunk_tokens_(params.chunk_tokens) {}
 
-    [[nodiscard]] CodecId id() const noexcept override { return CodecId::nested44; }
-    [[nodiscard]] std::uint8_t tiers() const noexcept override { return 2; }
+    [[nodiscard]] CodecId id() const noexcept override { return spec_.id; }
+    [[nodiscard]] std::uint8_t tiers() const noexcept override { return spec_.tiers; }
     [[nodiscard]] bool keeps_exact_rows() const noexcept override { return true; }
     [[nodiscard]] std::size_t body_bytes_max(CoreShape s, std::uint8_t tier) const noexcept override {
-        return tier == 0 ? AnchorLayout(s, chunk_tokens_).bytes : s.tokens * nibble_row_bytes(s.channels);
+        return tier == 0 ? layout(s).bytes : s.tokens * symbol_row_bytes(s.channels, spec_.bits[tier]);
     }
 
     void encode(kv::ConstView core, const PageContext& /*context*/,
@@ -52,31 +54,26 @@ public:
         for (std::uint32_t k = 0; k < tile_count(dst.channels); ++k) {
             if (!decode_tile(bodies, shape, tile_span(dst.channels, k), dst)) {
                 return {ErrorCode::corrupt,
-                        "nested44: metadata: an exponent is out of range or a chunk's cells are "
-                        "reversed"};
+                        "nested: metadata: an exponent is out of range or a chunk's cells are reversed"};
             }
         }
         return {};
     }
 
     [[nodiscard]] Status symbols(std::span<const base::ByteView> bodies, CoreShape s, PageSymbols& out) const override {
-        const AnchorLayout layout(s, chunk_tokens_);
-        const std::size_t row_bytes = nibble_row_bytes(s.channels);
-        const bool full = bodies.size() > 1;
-        std::uint8_t anchor[kTileChannels];
-        std::uint8_t residual[kTileChannels] = {};
+        std::uint8_t index[kTileChannels];
+        const unsigned residual_bits = 8U - spec_.bits[0];
+        const unsigned missing_bits = 8U - bits_of(bodies.size());
         for (std::uint32_t t = 0; t < s.tokens; ++t) {
             for (std::uint32_t k = 0; k < tile_count(s.channels); ++k) {
                 const ChannelSpan span = tile_span(s.channels, k);
-                unpack_nibbles(bodies[0].data() + layout.symbols + t * row_bytes, span, anchor);
-                if (full) {
-                    unpack_nibbles(bodies[1].data() + t * row_bytes, span, residual);
-                }
+                read_row(bodies, s, t, span, index);
                 for (std::uint32_t c = 0; c < span.count; ++c) {
-                    out.q_anc.push_back(static_cast<std::int8_t>(anchor[c]));
-                    if (full) {
-                        out.q_res.push_back(static_cast<std::int8_t>(residual[c]));
-                        out.level.push_back(static_cast<std::int16_t>(anchor[c] * 16 + residual[c]));
+                    const unsigned full = unsigned{index[c]} << missing_bits;
+                    out.q_anc.push_back(static_cast<std::int8_t>(full >> residual_bits));
+                    if (missing_bits == 0) {
+                        out.q_res.push_back(static_cast<std::int8_t>(full & ((1U << residual_bits) - 1)));
+                        out.level.push_back(static_cast<std::int16_t>(full));
                     }
                 }
             }
@@ -85,13 +82,41 @@ public:
     }
 
 private:
+    [[nodiscard]] AnchorLayout layout(CoreShape s) const noexcept { return {s, chunk_tokens_, spec_.bits[0]}; }
+    /// Bits of an index that the first `tiers` tiers carry.
+    [[nodiscard]] unsigned bits_of(std::size_t tiers) const noexcept {
+        unsigned bits = 0;
+        for (std::size_t t = 0; t < tiers; ++t) {
+            bits += spec_.bits[t];
+        }
+        return bits;
+    }
+    /// A row's indices, as many bits of them as the bodies carry.
+    void read_row(std::span<const base::ByteView> bodies, CoreShape shape, std::uint32_t token, ChannelSpan span,
+                  std::uint8_t* index) const noexcept;
     void encode_tile(const float* tile, CoreShape shape, ChannelSpan span,
                      std::span<const std::span<std::byte>> bodies) const;
     [[nodiscard]] bool decode_tile(std::span<const base::ByteView> bodies, CoreShape shape, ChannelSpan span,
                                    kv::View dst) const;
 
+    NestedSpec spec_;
     std::uint32_t chunk_tokens_;
 };
+
+void Nested::read_row(std::span<const base::ByteView> bodies, CoreShape shape, std::uint32_t token, ChannelSpan span,
+                      std::uint8_t* __restrict index) const noexcept {
+    unpack_symbols(spec_.bits[0],
+                   bodies[0].data() + layout(shape).symbols + token * symbol_row_bytes(shape.channels, spec_.bits[0]),
+                   span, index);
+    for (std::size_t tier = 1; tier < bodies.size(); ++tier) {
+        const unsigned bits = spec_.bits[tier];
+        std::uint8_t next[kTileChannels];
+        unpack_symbols(bits, bodies[tier].data() + token * symbol_row_bytes(shape.channels, bits), span, next);
+        for (std::uint32_t c = 0; c < kTileChannels; ++c) {
+            index[c] = static_cast<std::uint8_t>(index[c] << bits | next[c]);
+        }
+    }
+}
 
 /// Minimum and maximum over `rows` rows, per channel.
 void column_extremes(const float* tile, std::uint32_t rows, float* __restrict min, float* __restrict max) noexcept {
@@ -113,10 +138,9 @@ void quantise_row(const float* __restrict row, const float* __restrict inverse_u
     }
 }
 
-void Nested44::encode_tile(const float* tile, CoreShape shape, ChannelSpan span,
-                           std::span<const std::span<std::byte>> bodies) const {
-    const AnchorLayout layout(shape, chunk_tokens_);
-    const std::size_t row_bytes = nibble_row_bytes(shape.channels);
+void Nested::encode_tile(const float* tile, CoreShape shape, ChannelSpan span,
+                         std::span<const std::span<std::byte>> bodies) const {
+    const AnchorLayout layout = this->layout(shape);
     std::byte* anchor = bodies[0].data();
 
     float min[kTileChannels];
@@ -155,13 +179,18 @@ void Nested44::encode_tile(const float* tile, CoreShape shape, ChannelSpan span,
 
         for (std::uint32_t t = first; t < first + rows; ++t) {
             std::uint8_t index[kTileChannels];
-            std::uint8_t upper[kTileChannels];
             quantise_row(tile + std::size_t{t} * kTileChannels, inverse_unit, low, scale, index);
-            for (std::uint32_t c = 0; c < kTileChannels; ++c) {
-                upper[c] = static_cast<std::uint8_t>(index[c] >> 4U);
+            unsigned below = 8;
+            for (std::uint8_t tier = 0; tier < spec_.tiers; ++tier) {
+                const unsigned bits = spec_.bits[tier];
+                std::uint8_t symbol[kTileChannels];
+                below -= bits;
+                for (std::uint32_t c = 0; c < kTileChannels; ++c) {
+                    symbol[c] = static_cast<std::uint8_t>(index[c] >> below);
+                }
+                std::byte* rows_of_tier = bodies[tier].data() + (tier == 0 ? layout.symbols : 0);
+                pack_symbols(bits, symbol, span, rows_of_tier + t * symbol_row_bytes(shape.channels, bits));
             }
-            pack_nibbles(upper, span, anchor + layout.symbols + t * row_bytes);
-            pack_nibbles(index, span, bodies[1].data() + t * row_bytes);
         }
     }
 }
@@ -173,21 +202,18 @@ struct ChunkScale {
     std::int32_t width[kTileChannels];
 };
 
-template <bool kFull>
-void dequantise_row(const std::uint8_t* __restrict index, const ChunkScale& s, const float* __restrict unit,
-                    float* __restrict row) noexcept {
+void dequantise_row(const std::uint8_t* __restrict index, std::int32_t bits, const ChunkScale& s,
+                    const float* __restrict unit, float* __restrict row) noexcept {
     for (std::uint32_t c = 0; c < kTileChannels; ++c) {
-        const std::int32_t t = kFull ? nested_full_t(index[c]) : nested_anchor_t(index[c]);
-        row[c] = nested_value(t, s.base[c], s.low[c], s.width[c], unit[c]);
+        row[c] = nested_value(nested_t(index[c], bits), s.base[c], s.low[c], s.width[c], unit[c]);
     }
 }
 
-bool Nested44::decode_tile(std::span<const base::ByteView> bodies, CoreShape shape, ChannelSpan span,
-                           kv::View dst) const {
-    const AnchorLayout layout(shape, chunk_tokens_);
-    const std::size_t row_bytes = nibble_row_bytes(shape.channels);
+bool Nested::decode_tile(std::span<const base::ByteView> bodies, CoreShape shape, ChannelSpan span,
+                         kv::View dst) const {
+    const AnchorLayout layout = this->layout(shape);
     const std::byte* anchor = bodies[0].data();
-    const bool full = bodies.size() > 1;
+    const auto bits = static_cast<std::int32_t>(bits_of(bodies.size()));
     bool valid = true;
 
     ChunkScale scale{};
@@ -225,18 +251,8 @@ bool Nested44::decode_tile(std::span<const base::ByteView> bodies, CoreShape sha
             const std::uint32_t rows = std::min(kTileTokens, chunk_end - first);
             for (std::uint32_t t = 0; t < rows; ++t) {
                 std::uint8_t index[kTileChannels];
-                unpack_nibbles(anchor + layout.symbols + (first + t) * row_bytes, span, index);
-                float* row = tile + std::size_t{t} * kTileChannels;
-                if (full) {
-                    std::uint8_t residual[kTileChannels];
-                    unpack_nibbles(bodies[1].data() + (first + t) * row_bytes, span, residual);
-                    for (std::uint32_t c = 0; c < kTileChannels; ++c) {
-                        index[c] = static_cast<std::uint8_t>(index[c] << 4U | residual[c]);
-                    }
-                    dequantise_row<true>(index, scale, unit, row);
-                } else {
-                    dequantise_row<false>(index, scale, unit, row);
-                }
+                read_row(bodies, shape, first + t, span, index);
+                dequantise_row(index, bits, scale, unit, tile + std::size_t{t} * kTileChannels);
             }
             store_tile(tile, rows, dst, first, span);
         }
@@ -246,6 +262,9 @@ bool Nested44::decode_tile(std::span<const base::ByteView> bodies, CoreShape sha
 
 }  // namespace
 
-std::unique_ptr<PageCoder> make_nested44(const CodecParams& params) { return std::make_unique<Nested44>(params); }
+std::unique_ptr<PageCoder> make_nested(const NestedSpec& spec, const CodecParams& params) {
+    LYNX_CHECK(spec.bits[0] + spec.bits[1] + spec.bits[2] == 8 && spec.tiers >= 2 && spec.tiers <= spec.bits.size());
+    return std::make_unique<Nested>(spec, params);
+}
 
 }  // namespace lynx::codec
