@@ -81,13 +81,13 @@ void add_bench_command(CLI::App& app, Context context) {
         ->capture_default_str();
     e2e->add_option("--repeats", a->config.repeats, "runs per system; medians are printed")->capture_default_str();
     e2e->add_option("--window", a->config.window, "draft exactly this many tokens; default: adaptive");
-    e2e->add_option("--sinks", a->config.codec.sinks, "first tokens kept exact in the anchor (nested44)")
+    e2e->add_option("--sinks", a->config.codec.sinks, "first tokens kept exact in the anchor (nested codecs)")
         ->capture_default_str();
-    e2e->add_option("--recent", a->config.codec.recent, "newest tokens kept exact in the anchor (nested44)")
+    e2e->add_option("--recent", a->config.codec.recent, "newest tokens kept exact in the anchor (nested codecs)")
         ->capture_default_str();
-    e2e->add_option("--alpha", a->config.codec.alpha, "curvature of the alpha-law (alg1, lynx44)")
+    e2e->add_option("--alpha", a->config.codec.alpha, "curvature of the alpha-law (alpha-law codecs)")
         ->capture_default_str();
-    e2e->add_option("--meta", a->config.codec.meta, "metadata precision (alg1, lynx44)")->capture_default_str();
+    e2e->add_option("--meta", a->config.codec.meta, "metadata precision (alpha-law codecs)")->capture_default_str();
     e2e->add_flag("--json", a->json, "one JSON object instead of the table");
     e2e->callback([a, context] { context.exit_code = run(*a, context); });
 }
