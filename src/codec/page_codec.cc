@@ -46,6 +46,24 @@ std::string shape_text(std::uint32_t tokens, std::uint32_t channels) {
     return text;
 }
 
+/// Precondition: there is one.
+Status name_non_finite(kv::ConstView page, const PageContext& context) {
+    const std::optional<ElementIndex> bad = find_non_finite(page);
+    LYNX_CHECK(bad.has_value());
+    return PageCodec::non_finite(context, bad->token, bad->channel);
+}
+
+/// parse_payload that takes the checksum at its word.
+Result<ParsedPayload> parse_unverified(base::ByteView bytes) {
+    const auto claimed = [&bytes](std::uint32_t /*of_header*/) {
+        std::uint32_t crc = 0;
+        std::memcpy(&crc, bytes.data() + kHeaderCrcOffset, sizeof crc);
+        return crc;
+    };
+    LYNX_ASSIGN(const ParsedHeader p, parse_header(bytes, bytes.size(), claimed));
+    return ParsedPayload{p.header, p.crc, bytes.subspan(kHeaderBytes)};
+}
+
 template <class Span>
 using Bodies = std::array<Span, kTiersMax>;
 
@@ -171,9 +189,7 @@ Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::sp
             const kv::ConstView head = page.slice_tokens(0, h.exact_head);
             const kv::ConstView tail = page.slice_tokens(page.tokens - h.exact_tail, h.exact_tail);
             if (find_non_finite(head) || find_non_finite(tail)) {
-                const std::optional<ElementIndex> bad = find_non_finite(page);
-                LYNX_CHECK(bad.has_value());
-                return non_finite(context, bad->token, bad->channel);
+                return name_non_finite(page, context);
             }
             copy_rows_out(head, exact);
             copy_rows_out(tail, exact + head_bytes(h));
@@ -188,9 +204,7 @@ Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::sp
         of_core.first_token += h.exact_head;
         const std::span used = std::span(bodies).first(coder_->tiers());
         if (!coder_->encode_checked(page.slice_tokens(h.exact_head, core.tokens), of_core, used)) {
-            const std::optional<ElementIndex> bad = find_non_finite(page);
-            LYNX_CHECK(bad.has_value());
-            return non_finite(context, bad->token, bad->channel);
+            return name_non_finite(page, context);
         }
         if (!coder_->fixed_size()) {
             trim(h, used, out);
@@ -269,7 +283,7 @@ PageCodec::BodyRange PageCodec::body_range(const PayloadHeader& h, std::uint8_t 
     return r;
 }
 
-Result<PageCodec::OpenedPage> PageCodec::open(std::span<const base::ByteView> payloads) const {
+Result<PageCodec::OpenedPage> PageCodec::open(std::span<const base::ByteView> payloads, Checksum checksum) const {
     if (payloads.empty() || payloads.size() > info_.tiers) {
         return Status{ErrorCode::invalid_argument, "decode: payloads: expected 1.." + std::to_string(info_.tiers) +
                                                        ", actual " + std::to_string(payloads.size())};
@@ -277,7 +291,8 @@ Result<PageCodec::OpenedPage> PageCodec::open(std::span<const base::ByteView> pa
     OpenedPage page;
     ParsedHeader anchor;
     for (std::size_t t = 0; t < payloads.size(); ++t) {
-        Result<ParsedPayload> parsed = parse_payload(payloads[t]);
+        Result<ParsedPayload> parsed =
+            checksum == Checksum::verify ? parse_payload(payloads[t]) : parse_unverified(payloads[t]);
         if (!parsed.ok()) {
             return parsed.status().with_context("tier " + std::to_string(t));
         }
@@ -324,8 +339,24 @@ Status PageCodec::cut_mono(OpenedPage& page) const {
     return {};
 }
 
+// The checksum comes after decoding: reading the payloads from memory then overlaps with writing the elements, and the
+// checksum finds them in the cache. Decoding is safe on any bytes, and what it left in `dst` is not used.
 Status PageCodec::decode(std::span<const base::ByteView> payloads, kv::View dst) const {
-    LYNX_ASSIGN(const OpenedPage page, open(payloads));
+    const Status decoded = decode_unverified(payloads, dst);
+    if (!decoded.ok()) {
+        LYNX_TRY(open(payloads, Checksum::verify).status());  // a damaged payload is called that, whatever it led to
+        return decoded;
+    }
+    for (std::size_t t = 0; t < payloads.size(); ++t) {
+        if (const Result<ParsedPayload> parsed = parse_payload(payloads[t]); !parsed.ok()) {
+            return parsed.status().with_context("tier " + std::to_string(t));
+        }
+    }
+    return {};
+}
+
+Status PageCodec::decode_unverified(std::span<const base::ByteView> payloads, kv::View dst) const {
+    LYNX_ASSIGN(const OpenedPage page, open(payloads, Checksum::skip));
     const PayloadHeader& h = page.header;
     LYNX_TRY(check_destination(h, dst));
     copy_rows_in(page.exact.data(), dst.slice_tokens(0, h.exact_head));
@@ -339,7 +370,7 @@ Status PageCodec::decode(std::span<const base::ByteView> payloads, kv::View dst)
 }
 
 Status PageCodec::inspect(std::span<const base::ByteView> payloads, PageSymbols& out) const {
-    LYNX_ASSIGN(const OpenedPage page, open(payloads));
+    LYNX_ASSIGN(const OpenedPage page, open(payloads, Checksum::verify));
     const CoreShape core = core_shape(page.header);
     out = {};
     out.core_first = page.header.exact_head;
