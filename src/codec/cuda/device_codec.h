@@ -2,9 +2,9 @@
 // turns what they report into Status.
 //
 // A Device has: `Status reserve(Memory&, bytes)`, `Status upload(to, from, bytes)`, `Status download(to, from, bytes)`,
-// `Status fill(to, byte, bytes)`, `Status launch(body, blocks, shared_bytes)`, `Status synchronise()`,
-// `Status mark(stage)` (0..2: begin, between, end), `double seconds(stage)` between a mark and the next one, and
-// `std::size_t shared_bytes_max()`. Calls are in order; only download and synchronise wait.
+// `Status fill(to, byte, bytes)`, `Status launch(body, blocks, shared_bytes)`, `Status mark(stage)` (0..2: begin, between, end),
+// `double seconds(stage)` from a mark to the next one, and `std::size_t shared_bytes_max()`. Calls are in order; only download
+// waits.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,6 @@
 #include "codec/cuda/nested_block.h"
 #include "codec/page_codec.h"
 #include "codec/ref/alpha_law.h"
-#include "codec/ref/lynx44.h"
 
 namespace lynx::codec::cuda {
 

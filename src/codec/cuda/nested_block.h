@@ -243,9 +243,9 @@ struct DecodeNested {
                     }
                     float x[kVectorElements];
                     for (std::uint32_t i = 0; i < kVectorElements; ++i) {
-                        const std::int32_t at =
-                            kFull ? nested_full_t(static_cast<std::int32_t>(symbols.get(i)))
-                                  : nested_anchor_t(static_cast<std::int32_t>((anchor >> (4 * i)) & 15U));
+                        const std::int32_t at = kFull
+                                                    ? nested_t(static_cast<std::int32_t>(symbols.get(i)), 8)
+                                                    : nested_t(static_cast<std::int32_t>((anchor >> (4 * i)) & 15U), 4);
                         x[i] = nested_value(at, 0, low[i], width[i], unit[i]);
                     }
                     std::byte* const to =
