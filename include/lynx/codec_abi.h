@@ -10,10 +10,11 @@
  * Words: a page is a matrix [tokens, channels] of one layer's K or V, at most page_tokens tokens. A codec turns it into
  * `tiers` payloads; tier 0 is the anchor. Decoding tier t needs the payloads 0..t of the page.
  */
-#ifndef LYNX_CODEC_ABI_H_
-#define LYNX_CODEC_ABI_H_
+#pragma once
 
-/* C has no <cstddef>. NOLINTBEGIN(modernize-*,hicpp-*) */
+/* C has no <cstddef>, no using and no namespaces: */
+/* NOLINTBEGIN(modernize-deprecated-headers,modernize-use-using,readability-identifier-naming) */
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -82,11 +83,11 @@ typedef struct lynxkv_destination {
     ptrdiff_t channel_stride;
 } lynxkv_destination;
 
-/** Where a page lies in its sequence; decides which of its tokens are sinks or recent. sequence_tokens 0: none are. */
-typedef struct lynxkv_position {
+/** What a page is besides its elements: where it lies in its sequence, which decides what of it is sinks or recent. */
+typedef struct lynxkv_context {
     uint32_t first_token;     /**< of the page */
-    uint32_t sequence_tokens; /**< of the whole sequence */
-} lynxkv_position;
+    uint32_t sequence_tokens; /**< of the whole sequence; 0: unknown, no token is kept exact */
+} lynxkv_context;
 
 /** Room for one payload. `bytes` is written by lynxkv_encode. */
 typedef struct lynxkv_buffer {
@@ -144,11 +145,12 @@ LYNXKV_API uint32_t lynxkv_codec_tiers(const lynxkv_codec* codec);
 LYNXKV_API size_t lynxkv_encoded_bytes_max(const lynxkv_codec* codec, uint32_t tokens, uint32_t channels,
                                            uint32_t dtype, uint32_t tier);
 
-/** Encodes one page into out[0..tiers-1], and writes how long each payload is. `out_count` must be the codec's tiers.
+/** Encodes one page into out[0..tiers-1], and writes how long each payload is. `out_count` must be the codec's tiers;
+ *  `context` NULL: all zero.
  *  LYNXKV_INVALID_ARGUMENT: empty or oversized page, NaN or infinite element, misaligned or missing pointer;
  *  LYNXKV_LIMIT_EXCEEDED: a buffer is too small (its `bytes` then says what it needs; nothing is written). */
-LYNXKV_API lynxkv_status lynxkv_encode(const lynxkv_codec* codec, const lynxkv_source* page, lynxkv_position position,
-                                       lynxkv_buffer* out, size_t out_count);
+LYNXKV_API lynxkv_status lynxkv_encode(const lynxkv_codec* codec, const lynxkv_source* page,
+                                       const lynxkv_context* context, lynxkv_buffer* out, size_t out_count);
 
 /** Decodes tier payload_count - 1 from the payloads 0..payload_count-1 of one page. The destination's shape and dtype must be
  *  the page's. On any failure the destination's content is unspecified, and nothing outside of it was written. */
@@ -162,6 +164,5 @@ LYNXKV_API lynxkv_status lynxkv_payload_describe(const void* payload, size_t byt
 #ifdef __cplusplus
 }
 #endif
-/* NOLINTEND */
 
-#endif /* LYNX_CODEC_ABI_H_ */
+/* NOLINTEND(modernize-deprecated-headers,modernize-use-using,readability-identifier-naming) */

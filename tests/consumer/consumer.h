@@ -1,6 +1,5 @@
 /* What both consumers do with the installed library: a small page through a codec and back. */
-#ifndef LYNX_TESTS_CONSUMER_H_
-#define LYNX_TESTS_CONSUMER_H_
+#pragma once
 
 #include <lynx/codec_abi.h>
 #include <math.h>
@@ -20,7 +19,7 @@ static int round_trip(const char* name, double error_max, double anchor_error_ma
     lynxkv_codec* codec = NULL;
     const lynxkv_source source = {page, LYNXKV_F32, TOKENS, CHANNELS, CHANNELS, 1};
     const lynxkv_destination destination = {back, LYNXKV_F32, TOKENS, CHANNELS, CHANNELS, 1};
-    const lynxkv_position position = {100, 1000};
+    const lynxkv_context context = {100, 1000};
     uint32_t tiers;
     uint32_t tier;
     int t;
@@ -48,7 +47,7 @@ static int round_trip(const char* name, double error_max, double anchor_error_ma
             return 1;
         }
     }
-    if (lynxkv_encode(codec, &source, position, out, tiers) != LYNXKV_OK) {
+    if (lynxkv_encode(codec, &source, &context, out, tiers) != LYNXKV_OK) {
         printf("%s\n", lynxkv_last_error());
         return 1;
     }
@@ -84,5 +83,3 @@ static int round_trip(const char* name, double error_max, double anchor_error_ma
     lynxkv_codec_destroy(codec);
     return 0;
 }
-
-#endif

@@ -58,14 +58,14 @@ Status missing(const char* what) { return {ErrorCode::invalid_argument, std::str
 
 /// The registry's names as C strings.
 const std::vector<std::string>& names() {
-    static const std::vector<std::string> all = [] {
+    static const std::vector<std::string> kNames = [] {
         std::vector<std::string> list;
         for (const codec::CodecInfo& info : codec::list_codecs()) {
             list.push_back(info.name);
         }
         return list;
     }();
-    return all;
+    return kNames;
 }
 
 lynxkv_codec_params to_abi(const codec::CodecParams& p) noexcept {
@@ -111,11 +111,15 @@ Result<View> to_view(const Abi* abi, const char* what) {
     return view;
 }
 
-Status encode(const codec::Codec& codec, const lynxkv_source* page, lynxkv_position position,
+Status encode(const codec::Codec& codec, const lynxkv_source* page, const lynxkv_context* context,
               std::span<lynxkv_buffer> out) {
     LYNX_ASSIGN(const auto view, to_view<kv::ConstView>(page, "page"));
+    codec::PagePosition position;
+    if (context != nullptr) {
+        position = {context->first_token, context->sequence_tokens};
+    }
     std::vector<base::Bytes> payloads(out.size());
-    LYNX_TRY(codec.encode(view, {position.first_token, position.sequence_tokens}, payloads));
+    LYNX_TRY(codec.encode(view, position, payloads));
     Status status;
     for (std::size_t t = 0; t < out.size(); ++t) {
         out[t].bytes = payloads[t].size();
@@ -218,7 +222,7 @@ size_t lynxkv_encoded_bytes_max(const lynxkv_codec* codec, uint32_t tokens, uint
                                            static_cast<std::uint8_t>(tier));
 }
 
-lynxkv_status lynxkv_encode(const lynxkv_codec* codec, const lynxkv_source* page, lynxkv_position position,
+lynxkv_status lynxkv_encode(const lynxkv_codec* codec, const lynxkv_source* page, const lynxkv_context* context,
                             lynxkv_buffer* out, size_t out_count) {
     return guarded([&]() -> Status {
         if (codec == nullptr || out == nullptr) {
@@ -229,7 +233,7 @@ lynxkv_status lynxkv_encode(const lynxkv_codec* codec, const lynxkv_source* page
                                                      std::to_string(codec->codec->info().tiers) + ", actual " +
                                                      std::to_string(out_count)};
         }
-        return encode(*codec->codec, page, position, {out, out_count});
+        return encode(*codec->codec, page, context, {out, out_count});
     });
 }
 

@@ -51,7 +51,8 @@ Encoded encode(const lynxkv_codec* codec, kv::View page) {
         buffers.push_back({e.memory[t].data(), e.memory[t].size(), 0});
     }
     const auto source = describe_view<lynxkv_source>(page);
-    EXPECT_EQ(lynxkv_encode(codec, &source, {0, page.tokens}, buffers.data(), tiers), LYNXKV_OK) << lynxkv_last_error();
+    const lynxkv_context context{0, page.tokens};
+    EXPECT_EQ(lynxkv_encode(codec, &source, &context, buffers.data(), tiers), LYNXKV_OK) << lynxkv_last_error();
     for (std::uint32_t t = 0; t < tiers; ++t) {
         e.memory[t].resize(buffers[t].bytes);
         e.payloads.push_back({e.memory[t].data(), e.memory[t].size()});
@@ -167,7 +168,7 @@ TEST(CodecAbi, ImpossibleCallsAreInvalidArguments) {
     const auto encode_with = [&](void (*spoil)(lynxkv_source&)) {
         lynxkv_source source = good;
         spoil(source);
-        return lynxkv_encode(codec.get(), &source, {0, 0}, buffers.data(), 2);
+        return lynxkv_encode(codec.get(), &source, nullptr, buffers.data(), 2);
     };
     ASSERT_EQ(encode_with([](lynxkv_source&) {}), LYNXKV_OK);
     refused(encode_with([](lynxkv_source& s) { s.data = nullptr; }), "page");
@@ -176,11 +177,11 @@ TEST(CodecAbi, ImpossibleCallsAreInvalidArguments) {
     refused(encode_with([](lynxkv_source& s) { s.tokens = 0; }), "shape");
     refused(encode_with([](lynxkv_source& s) { s.tokens = 257; }), "shape");
     refused(encode_with([](lynxkv_source& s) { s.channels = 1U << 17; }), "shape");
-    refused(lynxkv_encode(nullptr, &good, {0, 0}, buffers.data(), 2), "codec");
-    refused(lynxkv_encode(codec.get(), nullptr, {0, 0}, buffers.data(), 2), "page");
-    refused(lynxkv_encode(codec.get(), &good, {0, 0}, nullptr, 2), "out");
-    refused(lynxkv_encode(codec.get(), &good, {0, 0}, buffers.data(), 1), "outputs");
-    refused(lynxkv_encode(codec.get(), &good, {0, 0}, buffers.data(), SIZE_MAX), "outputs");
+    refused(lynxkv_encode(nullptr, &good, nullptr, buffers.data(), 2), "codec");
+    refused(lynxkv_encode(codec.get(), nullptr, nullptr, buffers.data(), 2), "page");
+    refused(lynxkv_encode(codec.get(), &good, nullptr, nullptr, 2), "out");
+    refused(lynxkv_encode(codec.get(), &good, nullptr, buffers.data(), 1), "outputs");
+    refused(lynxkv_encode(codec.get(), &good, nullptr, buffers.data(), SIZE_MAX), "outputs");
 
     const std::array<lynxkv_payload, 2> payloads{{{memory.data(), buffers[0].bytes}, {nullptr, 5}}};
     const auto destination = describe_view<lynxkv_destination>(page.view());
@@ -208,11 +209,12 @@ TEST(CodecAbi, ASmallBufferIsToldItsSizeAndNothingIsWritten) {
     const Page page = random_page(kv::DType::f16, kTokens, kChannels, 7);
     const Encoded encoded = encode(codec.get(), page.view());
     const auto source = describe_view<lynxkv_source>(page.view());
+    const lynxkv_context context{0, kTokens};
     for (const std::size_t small : {0U, 1U}) {
         base::Bytes memory(20000, std::byte{0x5A});
         std::array<lynxkv_buffer, 2> buffers{{{memory.data(), 10000, 0}, {memory.data() + 10000, 10000, 0}}};
         buffers[small].capacity = encoded.memory[small].size() - 1;
-        EXPECT_EQ(lynxkv_encode(codec.get(), &source, {0, kTokens}, buffers.data(), 2), LYNXKV_LIMIT_EXCEEDED);
+        EXPECT_EQ(lynxkv_encode(codec.get(), &source, &context, buffers.data(), 2), LYNXKV_LIMIT_EXCEEDED);
         EXPECT_EQ(buffers[0].bytes, encoded.memory[0].size());
         EXPECT_EQ(buffers[1].bytes, encoded.memory[1].size());
         EXPECT_EQ(memory, base::Bytes(20000, std::byte{0x5A}));
