@@ -212,17 +212,18 @@ private:
 
     Status measure_codec(const codec::Codec& codec, std::vector<TierSamples>& tiers, const Place& place,
                          Reference& reference, const Truth& original) {
+        LYNX_ASSIGN(const CodedKv coded, CodedKv::encode(codec, place.kv, engine_->info().geometry));
         Truth full;
         for (std::size_t tier = tiers.size(); tier-- > 0;) {
             if (stop_.stop_requested()) {
                 return {ErrorCode::cancelled, "interrupted"};
             }
             TierSamples& samples = tiers[tier];
-            LYNX_ASSIGN(const CodedSize size, reference.load(codec, static_cast<std::uint8_t>(tier)));
+            LYNX_TRY(coded.load(*engine_, static_cast<std::uint8_t>(tier)));
             for (std::size_t t = 0; t <= tier; ++t) {
-                samples.bytes += size.tier_bytes[t];
+                samples.bytes += coded.size().tier_bytes[t];
             }
-            samples.elements += size.elements;
+            samples.elements += coded.size().elements;
             LYNX_ASSIGN(Logits text, reference.teacher_forced(place.text));
             LYNX_ASSIGN(const Logits forced, reference.teacher_forced(original.greedy));
             samples.original.add(original, text, forced);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/half.h"
 #include "base/try.h"
+#include "wire/frame.h"
 
 namespace lynx::bench {
 namespace {
