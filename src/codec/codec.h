@@ -42,11 +42,21 @@ struct CodecParams {
     bool operator==(const CodecParams&) const = default;
 };
 
-/// Where the page lies in its sequence; exact rows follow from it and the params.
-struct PagePosition {
-    std::uint32_t first_token = 0;      ///< of the page
+/// What a page is besides its elements. A codec that needs any of it to decode carries it in its payload (FORMAT, "Context"),
+/// so decode() is told nothing. The default is a page of values at the start of a sequence of unknown length.
+struct PageContext {
+    std::uint32_t first_token = 0;      ///< position of the page's first token
     std::uint32_t sequence_tokens = 0;  ///< of the whole sequence (0 in a file without one: nothing is kept exact)
+    std::uint16_t layer = 0;            ///< below kv::kLayersMax
+    kv::Kind kind = kv::Kind::value;
+    std::uint16_t head_channels = 0;  ///< channels per head, which divide the page's; 0: unknown
+    kv::Rope rope = {};               ///< what the keys carry; `dims` even and at most head_channels; 0 for values
+    bool operator==(const PageContext&) const = default;
 };
+
+/// The context of page `page` of one layer's K or V. Precondition: the layer and the page exist.
+[[nodiscard]] PageContext page_context(const kv::Geometry& geometry, std::uint32_t layer, kv::Kind kind,
+                                       kv::Paging paging, std::uint32_t page);
 
 struct CodecInfo {
     std::string name;        ///< registry name, e.g. "nested44" or "nested44-mono"
@@ -66,8 +76,9 @@ public:
                                                         std::uint8_t tier) const noexcept = 0;
 
     /// Encodes one page; out[t] is replaced by tier t's payload (its capacity is reused). `out.size() == info().tiers`.
-    /// Never fails on finite input of a legal shape. invalid_argument: empty or oversized page, non-finite element.
-    [[nodiscard]] virtual Status encode(kv::ConstView page, PagePosition position,
+    /// Never fails on finite input of a legal shape and context. invalid_argument: empty or oversized page, non-finite
+    /// element, impossible context.
+    [[nodiscard]] virtual Status encode(kv::ConstView page, const PageContext& context,
                                         std::span<base::Bytes> out) const = 0;
 
     /// Decodes tier payloads.size() - 1 into dst (shape and dtype must match the payload's). Hostile bytes are safe:

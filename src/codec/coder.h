@@ -1,7 +1,8 @@
 // PageCoder: what one codec implements; PageCodec (page_codec.h) wraps it into the public Codec: headers, checksums, exact
 // rows and single-payload ("mono") form are written once there. Implementations live in ref/.
 //
-// The *core* of a page is its tokens without the exact rows. Body sizes are a pure function of the shape.
+// The *core* of a page is its tokens without the exact rows. Most coders have bodies of fixed size, a pure function of the
+// core's shape; entropy coders say `fixed_size() == false` and check the sizes they are given.
 #pragma once
 
 #include <cstdint>
@@ -45,14 +46,23 @@ public:
     /// Whether the sequence's first and newest tokens are kept exact in the anchor.
     [[nodiscard]] virtual bool keeps_exact_rows() const noexcept { return false; }
 
-    /// Bytes of tier `tier`'s body for a core of this shape.
-    [[nodiscard]] virtual std::size_t body_bytes(CoreShape shape, std::uint8_t tier) const noexcept = 0;
+    /// Whether decode needs the page's context; it then travels in the anchor (FORMAT, "Context").
+    [[nodiscard]] virtual bool carries_context() const noexcept { return false; }
+    /// Whether a body always has body_bytes_max bytes. PageCodec then checks that it does.
+    [[nodiscard]] virtual bool fixed_size() const noexcept { return true; }
 
-    /// Fills bodies[t] (body_bytes(shape, t) bytes each, uninitialised) from a finite core of at least one token.
-    virtual void encode(kv::ConstView core, std::span<const std::span<std::byte>> bodies) const = 0;
+    /// Most bytes that tier `tier`'s body takes for a core of this shape; never shrinks as the core grows.
+    [[nodiscard]] virtual std::size_t body_bytes_max(CoreShape shape, std::uint8_t tier) const noexcept = 0;
 
-    /// Decodes tier bodies.size() - 1 into `dst`. The sizes are right; the content may be anything: corrupt.
-    [[nodiscard]] virtual Status decode(std::span<const base::ByteView> bodies, kv::View dst) const = 0;
+    /// Fills bodies[t] (body_bytes_max(shape, t) bytes each, uninitialised) from a finite core of at least one token; a coder
+    /// without fixed size cuts each to the bytes it used. `context.first_token` is the core's.
+    virtual void encode(kv::ConstView core, const PageContext& context,
+                        std::span<std::span<std::byte>> bodies) const = 0;
+
+    /// Decodes tier bodies.size() - 1 into `dst`. Fixed sizes are right; the content may be anything: corrupt. `context` is
+    /// what the anchor carries, checked; the default one when it carries none.
+    [[nodiscard]] virtual Status decode(std::span<const base::ByteView> bodies, const PageContext& context,
+                                        kv::View dst) const = 0;
 
     /// Unpacks the symbols of the tiers given. corrupt as in decode.
     [[nodiscard]] virtual Status symbols(std::span<const base::ByteView> bodies, CoreShape shape,

@@ -18,7 +18,7 @@ using testing::random_page;
 using testing::views;
 
 constexpr kv::DType kAllDTypes[] = {kv::DType::f16, kv::DType::bf16, kv::DType::f32};
-constexpr PagePosition kWholeSequence{0, 40};
+const PageContext kWholeSequence{0, 40};
 
 class Conformance : public ::testing::TestWithParam<std::string> {};
 

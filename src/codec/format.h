@@ -19,7 +19,43 @@ inline constexpr float kAlphaMin = 0x1p-10F;
 inline constexpr float kAlphaMax = 0x1p20F;
 
 /// Numbers of the registry; they never change and are never reused.
-enum class CodecId : std::uint8_t { f16 = 1, int8 = 2, int4 = 3, int8_split = 4, alg1 = 5, lynx44 = 6, nested44 = 7 };
+enum class CodecId : std::uint8_t {
+    f16 = 1,
+    int8 = 2,
+    int4 = 3,
+    int8_split = 4,
+    alg1 = 5,
+    lynx44 = 6,
+    nested44 = 7,
+    lynx35 = 8,
+    lynx53 = 9,
+    lynx62 = 10,
+    nested35 = 11,
+    nested26 = 12,
+    nested224 = 13,
+    alg1_a1 = 14,
+    lynx_int4 = 15,
+    alg1_a1_int4 = 16,
+    alg1_nopage = 17,
+    alg1_nochunk = 18,
+    alg1_linear = 19,
+    alg1_nobias = 20,
+    alg1_nosign = 21,
+    alg1_clip16 = 22,
+    alg1_log = 23,
+    bf16_split = 24,
+    int8_page = 25,
+    int4_page = 26,
+    int8_token = 27,
+    int4_token = 28,
+    int8_g128 = 29,
+    int4_g128 = 30,
+    fp8_page = 31,
+    fp8_token = 32,
+    q8_0 = 33,
+    q4_0 = 34,
+};
+inline constexpr CodecId kLastCodecId = CodecId::q4_0;
 
 /// The header of a payload in memory (FORMAT, "Payload header"); all fields but magic, version and checksum.
 struct PayloadHeader {

@@ -6,17 +6,18 @@
 
 #include "base/check.h"
 #include "base/try.h"
+#include "codec/context.h"
 #include "codec/tile.h"
 
 namespace lynx::codec {
 namespace {
 
-/// How many of the page's first and last tokens its position makes exact (FORMAT, "Exact rows").
-void set_exact_rows(PagePosition position, PayloadHeader& h) noexcept {
-    const std::uint64_t first = position.first_token;
+/// How many of the page's first and last tokens its context makes exact (FORMAT, "Exact rows").
+void set_exact_rows(const PageContext& context, PayloadHeader& h) noexcept {
+    const std::uint64_t first = context.first_token;
     const std::uint64_t end = first + h.tokens;
     const std::uint64_t sinks = h.params.sinks;
-    const std::uint64_t sequence = position.sequence_tokens;
+    const std::uint64_t sequence = context.sequence_tokens;
     if (sequence == 0) {
         return;
     }
@@ -37,6 +38,8 @@ std::size_t head_bytes(const PayloadHeader& h) noexcept {
     return std::size_t{h.exact_head} * h.channels * kv::dtype_bytes(h.dtype);
 }
 
+constexpr std::size_t kLengthBytes = 4;  // of a tier's body inside a mono payload
+
 std::string shape_text(std::uint32_t tokens, std::uint32_t channels) {
     std::string text("[");
     text.append(std::to_string(tokens)).append(", ").append(std::to_string(channels)).append("]");
@@ -50,6 +53,7 @@ using Bodies = std::array<Span, kTiersMax>;
 
 struct PageCodec::OpenedPage {
     PayloadHeader header;           ///< of tier 0
+    PageContext context;            ///< of the core, where the coder carries one
     base::ByteView exact;           ///< raw rows, head then tail
     Bodies<base::ByteView> bodies;  ///< of the tiers present
     std::size_t tiers = 0;          ///< how many of them
@@ -60,22 +64,38 @@ PageCodec::PageCodec(CodecInfo info, const CodecParams& params, std::unique_ptr<
     LYNX_CHECK(coder_->tiers() <= kTiersMax && info_.tiers == (mono ? 1 : coder_->tiers()));
 }
 
-std::size_t PageCodec::body_bytes(const PayloadHeader& h, std::uint8_t tier) const noexcept {
+std::size_t PageCodec::lengths_bytes(const PayloadHeader& h) const noexcept {
+    const bool needed = mono_ && !coder_->fixed_size() && core_shape(h).tokens > 0;
+    return needed ? (coder_->tiers() - std::size_t{1}) * kLengthBytes : 0;
+}
+
+std::size_t PageCodec::prefix_bytes(const PayloadHeader& h) const noexcept {
+    return (coder_->carries_context() ? kContextBytes : 0) + exact_bytes(h) + lengths_bytes(h);
+}
+
+std::size_t PageCodec::body_bytes_max(const PayloadHeader& h, std::uint8_t tier) const noexcept {
     const CoreShape core = core_shape(h);
-    std::size_t n = tier == 0 ? exact_bytes(h) : 0;
+    std::size_t n = tier == 0 ? prefix_bytes(h) : 0;
     if (core.tokens == 0) {
         return n;
     }
     for (std::uint8_t t = 0; t < coder_->tiers(); ++t) {
-        n += mono_ || t == tier ? coder_->body_bytes(core, t) : 0;
+        n += mono_ || t == tier ? coder_->body_bytes_max(core, t) : 0;
     }
     return n;
+}
+
+bool PageCodec::body_bytes_valid(const PayloadHeader& h) const noexcept {
+    const std::size_t max = body_bytes_max(h, h.tier);
+    const bool fixed = coder_->fixed_size() || core_shape(h).tokens == 0;
+    const std::size_t min = fixed ? max : (h.tier == 0 ? prefix_bytes(h) : 0);
+    return h.body_bytes >= min && h.body_bytes <= max;
 }
 
 std::size_t PageCodec::encoded_bytes_max(std::uint32_t tokens, std::uint32_t channels, kv::DType dtype,
                                          std::uint8_t tier) const noexcept {
     PayloadHeader h{.dtype = dtype, .tokens = tokens, .channels = channels, .params = params_};
-    const std::size_t all_core = body_bytes(h, tier);  // never shrinks as the core grows
+    const std::size_t all_core = body_bytes_max(h, tier);  // never shrinks as the core grows
     if (tier == 0 && coder_->keeps_exact_rows()) {
         const std::uint32_t exact = std::min<std::uint32_t>(tokens, std::uint32_t{params_.sinks} + params_.recent);
         h.exact_head = static_cast<std::uint16_t>(exact);
@@ -83,7 +103,7 @@ std::size_t PageCodec::encoded_bytes_max(std::uint32_t tokens, std::uint32_t cha
     return kHeaderBytes + all_core + exact_bytes(h);
 }
 
-Result<PayloadHeader> PageCodec::plan(kv::ConstView page, PagePosition position, std::size_t outputs) const {
+Result<PayloadHeader> PageCodec::plan(kv::ConstView page, const PageContext& context, std::size_t outputs) const {
     if (page.data == nullptr || page.tokens == 0 || page.tokens > params_.page_tokens || page.channels == 0 ||
         page.channels > kv::kChannelsMax) {
         return Status{ErrorCode::invalid_argument,
@@ -102,10 +122,13 @@ Result<PayloadHeader> PageCodec::plan(kv::ConstView page, PagePosition position,
                     .channels = page.channels,
                     .params = params_};
     if (coder_->keeps_exact_rows()) {
-        set_exact_rows(position, h);
+        set_exact_rows(context, h);
+    }
+    if (const Status s = validate_context(context, page.channels); coder_->carries_context() && !s.ok()) {
+        return Status{ErrorCode::invalid_argument, "encode: " + s.message()};
     }
     for (std::uint8_t t = 0; t < info_.tiers; ++t) {
-        if (const std::size_t bytes = kHeaderBytes + body_bytes(h, t); bytes > kPayloadBytesMax) {
+        if (const std::size_t bytes = kHeaderBytes + body_bytes_max(h, t); bytes > kPayloadBytesMax) {
             return Status{ErrorCode::invalid_argument, "encode: page " + shape_text(page.tokens, page.channels) +
                                                            ": payload bytes: expected at most " +
                                                            std::to_string(kPayloadBytesMax) + ", actual " +
@@ -114,32 +137,43 @@ Result<PayloadHeader> PageCodec::plan(kv::ConstView page, PagePosition position,
     }
     if (const auto bad = find_non_finite(page)) {
         return Status{ErrorCode::invalid_argument,
-                      "encode: element at token " + std::to_string(std::uint64_t{position.first_token} + bad->token) +
+                      "encode: element at token " + std::to_string(std::uint64_t{context.first_token} + bad->token) +
                           ", channel " + std::to_string(bad->channel) + " is NaN or infinite"};
     }
     return h;
 }
 
-Status PageCodec::encode(kv::ConstView page, PagePosition position, std::span<base::Bytes> out) const {
-    LYNX_ASSIGN(PayloadHeader h, plan(page, position, out.size()));
+Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::span<base::Bytes> out) const {
+    LYNX_ASSIGN(PayloadHeader h, plan(page, context, out.size()));
     const CoreShape core = core_shape(h);
     Bodies<std::span<std::byte>> bodies;
     std::span<std::byte> rest;
     for (std::uint8_t t = 0; t < coder_->tiers(); ++t) {
         if (t == 0 || !mono_) {
-            rest = start_payload(body_bytes(h, t), out[t]);
+            rest = start_payload(body_bytes_max(h, t), out[t]);
         }
         if (t == 0) {
-            copy_rows_out(page.slice_tokens(0, h.exact_head), rest.data());
-            copy_rows_out(page.slice_tokens(page.tokens - h.exact_tail, h.exact_tail), rest.data() + head_bytes(h));
-            rest = rest.subspan(exact_bytes(h));
+            std::byte* exact = rest.data();
+            if (coder_->carries_context()) {
+                write_context(context, std::span<std::byte, kContextBytes>(exact, kContextBytes));
+                exact += kContextBytes;
+            }
+            copy_rows_out(page.slice_tokens(0, h.exact_head), exact);
+            copy_rows_out(page.slice_tokens(page.tokens - h.exact_tail, h.exact_tail), exact + head_bytes(h));
+            rest = rest.subspan(prefix_bytes(h));
         }
-        const std::size_t n = core.tokens == 0 ? 0 : coder_->body_bytes(core, t);
+        const std::size_t n = core.tokens == 0 ? 0 : coder_->body_bytes_max(core, t);
         bodies[t] = rest.first(n);
         rest = rest.subspan(n);
     }
     if (core.tokens > 0) {
-        coder_->encode(page.slice_tokens(h.exact_head, core.tokens), std::span(bodies).first(coder_->tiers()));
+        PageContext of_core = context;
+        of_core.first_token += h.exact_head;
+        const std::span used = std::span(bodies).first(coder_->tiers());
+        coder_->encode(page.slice_tokens(h.exact_head, core.tokens), of_core, used);
+        if (!coder_->fixed_size()) {
+            trim(h, used, out);
+        }
     }
     for (std::uint8_t t = 0; t < info_.tiers; ++t) {
         h.tier = t;
@@ -148,6 +182,28 @@ Status PageCodec::encode(kv::ConstView page, PagePosition position, std::span<ba
         h.anchor_crc = t == 0 ? crc : h.anchor_crc;
     }
     return {};
+}
+
+void PageCodec::trim(const PayloadHeader& h, std::span<const std::span<std::byte>> bodies,
+                     std::span<base::Bytes> out) const {
+    std::byte* end = bodies[0].data();
+    std::byte* length = end - lengths_bytes(h);
+    for (std::uint8_t t = 0; t < coder_->tiers(); ++t) {
+        if (!mono_) {
+            end = bodies[t].data();
+        }
+        std::memmove(end, bodies[t].data(), bodies[t].size());
+        end += bodies[t].size();
+        if (mono_ && t + 1 < coder_->tiers()) {
+            const auto bytes = static_cast<std::uint32_t>(bodies[t].size());
+            std::memcpy(length, &bytes, sizeof bytes);
+            length += sizeof bytes;
+        }
+        base::Bytes& payload = out[mono_ ? 0 : t];
+        if (!mono_ || t + 1 == coder_->tiers()) {
+            payload.resize(static_cast<std::size_t>(end - payload.data()));
+        }
+    }
 }
 
 Result<PageCodec::OpenedPage> PageCodec::open(std::span<const base::ByteView> payloads) const {
@@ -167,18 +223,22 @@ Result<PageCodec::OpenedPage> PageCodec::open(std::span<const base::ByteView> pa
             return Status{ErrorCode::invalid_argument,
                           "decode: the payload was made by another codec or with other parameters than " + info_.name};
         }
-        const std::size_t expected = body_bytes(h, h.tier);
-        if (h.tiers != info_.tiers || h.tier != t || h.anchor_crc != anchor_crc || h.body_bytes != expected ||
+        if (h.tiers != info_.tiers || h.tier != t || h.anchor_crc != anchor_crc || !body_bytes_valid(h) ||
             (!coder_->keeps_exact_rows() && h.exact_head + h.exact_tail != 0)) {
-            return Status{ErrorCode::corrupt, "decode: tier " + std::to_string(t) + " of " +
-                                                  std::to_string(info_.tiers) + ": header says tier " +
-                                                  std::to_string(h.tier) + " of " + std::to_string(h.tiers) +
-                                                  ", body " + std::to_string(h.body_bytes) + " bytes, expected " +
-                                                  std::to_string(expected) + ", or it belongs to another anchor"};
+            return Status{ErrorCode::corrupt,
+                          "decode: tier " + std::to_string(t) + " of " + std::to_string(info_.tiers) +
+                              ": header says tier " + std::to_string(h.tier) + " of " + std::to_string(h.tiers) +
+                              ", body " + std::to_string(h.body_bytes) + " bytes, expected " +
+                              std::to_string(body_bytes_max(h, h.tier)) + ", or it belongs to another anchor"};
         }
         base::ByteView body = parsed.value().body;
         if (t == 0) {
             page.header = h;
+            if (coder_->carries_context()) {
+                LYNX_ASSIGN(page.context, read_context(body.first<kContextBytes>(), h.channels));
+                page.context.first_token += h.exact_head;
+                body = body.subspan(kContextBytes);
+            }
             page.exact = body.first(exact_bytes(h));
             body = body.subspan(exact_bytes(h));
             anchor_crc = parsed.value().crc;
@@ -196,16 +256,29 @@ Result<PageCodec::OpenedPage> PageCodec::open(std::span<const base::ByteView> pa
     }
     page.tiers = payloads.size();
     if (mono_) {
-        base::ByteView rest = page.bodies[0];
-        const CoreShape core = core_shape(page.header);
-        for (std::uint8_t t = 0; t < coder_->tiers(); ++t) {
-            const std::size_t n = core.tokens == 0 ? 0 : coder_->body_bytes(core, t);
-            page.bodies[t] = rest.first(n);
-            rest = rest.subspan(n);
-        }
-        page.tiers = coder_->tiers();
+        LYNX_TRY(cut_mono(page));
     }
     return page;
+}
+
+Status PageCodec::cut_mono(OpenedPage& page) const {
+    const CoreShape core = core_shape(page.header);
+    base::Reader lengths(page.bodies[0].first(lengths_bytes(page.header)));
+    base::ByteView rest = page.bodies[0].subspan(lengths_bytes(page.header));
+    page.tiers = coder_->tiers();
+    for (std::uint8_t t = 0; t < coder_->tiers(); ++t) {
+        std::size_t n = core.tokens == 0 ? 0 : coder_->body_bytes_max(core, t);
+        if (!coder_->fixed_size()) {
+            n = t + 1U < coder_->tiers() ? lengths.get<std::uint32_t>() : rest.size();
+        }
+        if (n > rest.size()) {
+            return {ErrorCode::corrupt, "decode: tier " + std::to_string(t) + " of a mono payload: length " +
+                                            std::to_string(n) + ", actual at most " + std::to_string(rest.size())};
+        }
+        page.bodies[t] = rest.first(n);
+        rest = rest.subspan(n);
+    }
+    return {};
 }
 
 Status PageCodec::decode(std::span<const base::ByteView> payloads, kv::View dst) const {
@@ -222,7 +295,8 @@ Status PageCodec::decode(std::span<const base::ByteView> payloads, kv::View dst)
     if (core.tokens == 0) {
         return {};
     }
-    return coder_->decode(std::span(page.bodies).first(page.tiers), dst.slice_tokens(h.exact_head, core.tokens));
+    return coder_->decode(std::span(page.bodies).first(page.tiers), page.context,
+                          dst.slice_tokens(h.exact_head, core.tokens));
 }
 
 Status PageCodec::inspect(std::span<const base::ByteView> payloads, PageSymbols& out) const {

@@ -1,5 +1,5 @@
 // PageCodec: the public Codec around one PageCoder. It owns what all codecs share: argument checks, headers and checksums,
-// exact rows, and the "mono" form that puts the bodies of all tiers into one payload.
+// the context where a coder carries it, exact rows, and the "mono" form that puts the bodies of all tiers into one payload.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,8 @@ public:
     [[nodiscard]] const CodecParams& params() const noexcept override { return params_; }
     [[nodiscard]] std::size_t encoded_bytes_max(std::uint32_t tokens, std::uint32_t channels, kv::DType dtype,
                                                 std::uint8_t tier) const noexcept override;
-    [[nodiscard]] Status encode(kv::ConstView page, PagePosition position, std::span<base::Bytes> out) const override;
+    [[nodiscard]] Status encode(kv::ConstView page, const PageContext& context,
+                                std::span<base::Bytes> out) const override;
     [[nodiscard]] Status decode(std::span<const base::ByteView> payloads, kv::View dst) const override;
 
     [[nodiscard]] CodecId id() const noexcept { return coder_->id(); }
@@ -30,9 +31,18 @@ public:
 private:
     struct OpenedPage;
 
-    [[nodiscard]] std::size_t body_bytes(const PayloadHeader& h, std::uint8_t tier) const noexcept;
+    /// Bytes in front of tier 0's body: context, exact rows, and the lengths that a mono payload of an entropy coder needs.
+    [[nodiscard]] std::size_t prefix_bytes(const PayloadHeader& h) const noexcept;
+    [[nodiscard]] std::size_t lengths_bytes(const PayloadHeader& h) const noexcept;
+    /// Of a payload's body: the most bytes, and whether a body of `bytes` may be one.
+    [[nodiscard]] std::size_t body_bytes_max(const PayloadHeader& h, std::uint8_t tier) const noexcept;
+    [[nodiscard]] bool body_bytes_valid(const PayloadHeader& h) const noexcept;
+    /// Brings payloads to the sizes that their bodies turned out to have.
+    void trim(const PayloadHeader& h, std::span<const std::span<std::byte>> bodies, std::span<base::Bytes> out) const;
+    /// Finds the tiers' bodies inside bodies[0] of a mono payload.
+    [[nodiscard]] Status cut_mono(OpenedPage& page) const;
     /// Checks encode's arguments and the page's elements; the header that all tiers will share.
-    [[nodiscard]] Result<PayloadHeader> plan(kv::ConstView page, PagePosition position, std::size_t outputs) const;
+    [[nodiscard]] Result<PayloadHeader> plan(kv::ConstView page, const PageContext& context, std::size_t outputs) const;
     /// Parses the payloads, checks that they belong together, and finds the coders' bodies in them.
     [[nodiscard]] Result<OpenedPage> open(std::span<const base::ByteView> payloads) const;
 

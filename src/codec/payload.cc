@@ -64,7 +64,7 @@ Status corrupt(std::string_view what, std::uint64_t actual) {
 
 /// Relations between fields, once the checksum holds.
 Status check_fields(const PayloadHeader& h, std::uint8_t flags) {
-    if (h.codec < CodecId::f16 || h.codec > CodecId::nested44) {
+    if (h.codec < CodecId::f16 || h.codec > kLastCodecId) {
         return {ErrorCode::unsupported_version,
                 "payload header: codec id " + std::to_string(static_cast<int>(h.codec))};
     }

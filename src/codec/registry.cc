@@ -3,14 +3,26 @@
 
 #include "base/try.h"
 #include "codec/page_codec.h"
-#include "codec/ref/alg1.h"
+#include "codec/ref/alpha_coder.h"
 #include "codec/ref/int_group.h"
-#include "codec/ref/lynx44.h"
-#include "codec/ref/nested44.h"
+#include "codec/ref/nested.h"
 #include "codec/ref/raw_f16.h"
 
 namespace lynx::codec {
 namespace {
+
+template <AlphaSpec kSpec>
+std::unique_ptr<PageCoder> alpha(const CodecParams& params) {
+    return std::make_unique<AlphaCoder>(kSpec, params);
+}
+template <NestedSpec kSpec>
+std::unique_ptr<PageCoder> nested(const CodecParams& params) {
+    return make_nested(kSpec, params);
+}
+template <IntGroupSpec kSpec>
+std::unique_ptr<PageCoder> int_group(const CodecParams& /*params*/) {
+    return make_int_group(kSpec);
+}
 
 struct Entry {
     CodecId id;
@@ -21,20 +33,81 @@ struct Entry {
 };
 
 constexpr std::array kCodecs{
+    // Embedded linear index between a chunk's minimum and maximum; first and newest tokens exact.
     Entry{
         CodecId::nested44, "nested44", "nested44-mono",
         "linear index between chunk minimum and maximum, 4-bit anchor + 4-bit residual, first and newest tokens exact",
-        make_nested44},
+        nested<NestedSpec{CodecId::nested44, 2, {4, 4, 0}}>},
+    Entry{CodecId::nested35, "nested35", "nested35-mono", "nested44 cut into 3 + 5 bits",
+          nested<NestedSpec{CodecId::nested35, 2, {3, 5, 0}}>},
+    Entry{CodecId::nested26, "nested26", "nested26-mono", "nested44 cut into 2 + 6 bits",
+          nested<NestedSpec{CodecId::nested26, 2, {2, 6, 0}}>},
+    Entry{CodecId::nested224, "nested224", "nested224-mono", "nested44 cut into three tiers of 2 + 2 + 4 bits",
+          nested<NestedSpec{CodecId::nested224, 3, {2, 2, 4}}>},
+    // The alpha-law with as many levels as the split carries, and centroid anchors.
     Entry{CodecId::lynx44, "lynx44", "lynx44-mono", "alpha-law with 120 levels, 4 + 4 bits, centroid anchors",
-          make_lynx44},
+          alpha<AlphaSpec{.id = CodecId::lynx44, .levels = kLynx44Levels, .anchor_bits = 4, .centroids = true}>},
+    Entry{CodecId::lynx35, "lynx35", "lynx35-mono", "alpha-law with 112 levels, 3 + 5 bits, centroid anchors",
+          alpha<AlphaSpec{
+              .id = CodecId::lynx35, .levels = 112, .residual_bits = 5, .anchor_bits = 3, .centroids = true}>},
+    Entry{CodecId::lynx53, "lynx53", "lynx53-mono", "alpha-law with 124 levels, 5 + 3 bits, centroid anchors",
+          alpha<AlphaSpec{
+              .id = CodecId::lynx53, .levels = 124, .residual_bits = 3, .anchor_bits = 5, .centroids = true}>},
+    Entry{CodecId::lynx62, "lynx62", "lynx62-mono", "alpha-law with 126 levels, 6 + 2 bits, centroid anchors",
+          alpha<AlphaSpec{
+              .id = CodecId::lynx62, .levels = 126, .residual_bits = 2, .anchor_bits = 6, .centroids = true}>},
+    // Algorithm 1, its appendix, and what each of its parts is worth.
     Entry{CodecId::alg1, "alg1", "alg1-mono", "Algorithm 1 of arXiv:2607.01831, 127 levels, 18 anchor symbols",
-          make_alg1},
+          alpha<AlphaSpec{.id = CodecId::alg1}>},
+    Entry{CodecId::lynx_int4, "lynx-int4", "", "the anchor of alg1 alone",
+          alpha<AlphaSpec{.id = CodecId::lynx_int4, .anchor_only = true}>},
+    Entry{CodecId::alg1_a1, "alg1-a1", "alg1-a1-mono",
+          "the variant of arXiv:2607.01831's appendix: Q >> 4 and Q & 15, chunks of 16, alpha 100",
+          alpha<AlphaSpec{.id = CodecId::alg1_a1,
+                          .anchor_bits = 4,
+                          .cut = AlphaCut::twos_complement,
+                          .alpha = 100,
+                          .chunk_tokens = 16}>},
+    Entry{CodecId::alg1_a1_int4, "alg1-a1-int4", "", "the anchor of alg1-a1 alone",
+          alpha<AlphaSpec{.id = CodecId::alg1_a1_int4,
+                          .anchor_bits = 4,
+                          .cut = AlphaCut::twos_complement,
+                          .anchor_only = true,
+                          .alpha = 100,
+                          .chunk_tokens = 16}>},
+    Entry{CodecId::alg1_nopage, "alg1-nopage", "alg1-nopage-mono", "alg1 without page normalisation",
+          alpha<AlphaSpec{.id = CodecId::alg1_nopage, .page_gamma = false}>},
+    Entry{CodecId::alg1_nochunk, "alg1-nochunk", "alg1-nochunk-mono", "alg1 without chunks",
+          alpha<AlphaSpec{.id = CodecId::alg1_nochunk, .chunk_tokens = kv::kPageTokensMax}>},
+    Entry{CodecId::alg1_linear, "alg1-linear", "alg1-linear-mono", "alg1 with evenly spaced levels",
+          alpha<AlphaSpec{.id = CodecId::alg1_linear, .curve = AlphaCurve::linear}>},
+    Entry{CodecId::alg1_log, "alg1-log", "alg1-log-mono", "alg1 with levels in geometric progression",
+          alpha<AlphaSpec{.id = CodecId::alg1_log, .curve = AlphaCurve::log}>},
+    Entry{CodecId::alg1_nobias, "alg1-nobias", "alg1-nobias-mono", "alg1 without the bias of 7 before the cut",
+          alpha<AlphaSpec{.id = CodecId::alg1_nobias, .anchor_bits = 4, .cut = AlphaCut::truncated}>},
+    Entry{CodecId::alg1_nosign, "alg1-nosign", "alg1-nosign-mono", "alg1 without the sign map: zero has one symbol",
+          alpha<AlphaSpec{.id = CodecId::alg1_nosign, .cut = AlphaCut::zero_merged}>},
+    Entry{CodecId::alg1_clip16, "alg1-clip16", "alg1-clip16-mono", "alg1 clipped to 16 anchor symbols",
+          alpha<AlphaSpec{.id = CodecId::alg1_clip16, .anchor_bits = 4, .cut = AlphaCut::clipped}>},
+    // Integers and floats with plain scales.
     Entry{CodecId::int8_split, "int8-split", "int8-split-mono", "int8 cut into two tiers of 4 bits",
-          [](const CodecParams&) { return make_int_group(CodecId::int8_split); }},
+          int_group<IntGroupSpec{.id = CodecId::int8_split, .split = true}>},
     Entry{CodecId::int8, "int8", "", "symmetric 8-bit integers per token and 32 channels, 8.5 bits",
-          [](const CodecParams&) { return make_int_group(CodecId::int8); }},
+          int_group<IntGroupSpec{.id = CodecId::int8}>},
     Entry{CodecId::int4, "int4", "", "symmetric 4-bit integers per token and 32 channels, 4.5 bits",
-          [](const CodecParams&) { return make_int_group(CodecId::int4); }},
+          int_group<IntGroupSpec{.id = CodecId::int4, .bits = 4}>},
+    Entry{CodecId::int8_g128, "int8-g128", "", "symmetric 8-bit integers per token and 128 channels",
+          int_group<IntGroupSpec{.id = CodecId::int8_g128, .group_channels = 128}>},
+    Entry{CodecId::int4_g128, "int4-g128", "", "symmetric 4-bit integers per token and 128 channels",
+          int_group<IntGroupSpec{.id = CodecId::int4_g128, .bits = 4, .group_channels = 128}>},
+    Entry{CodecId::int8_token, "int8-token", "", "symmetric 8-bit integers with one scale per token",
+          int_group<IntGroupSpec{.id = CodecId::int8_token, .group_channels = 0}>},
+    Entry{CodecId::int4_token, "int4-token", "", "symmetric 4-bit integers with one scale per token",
+          int_group<IntGroupSpec{.id = CodecId::int4_token, .bits = 4, .group_channels = 0}>},
+    Entry{CodecId::int8_page, "int8-page", "", "symmetric 8-bit integers with one scale per page",
+          int_group<IntGroupSpec{.id = CodecId::int8_page, .group_channels = 0, .whole_page = true}>},
+    Entry{CodecId::int4_page, "int4-page", "", "symmetric 4-bit integers with one scale per page",
+          int_group<IntGroupSpec{.id = CodecId::int4_page, .bits = 4, .group_channels = 0, .whole_page = true}>},
     Entry{CodecId::f16, "f16", "", "float16 as it is", [](const CodecParams&) { return make_raw_f16(); }},
 };
 
@@ -46,7 +119,7 @@ std::vector<CodecInfo> list_codecs() {
         const std::uint8_t tiers = e.make(CodecParams{})->tiers();
         all.push_back({std::string(e.name), tiers, std::string(e.summary)});
         if (!e.mono_name.empty()) {
-            all.push_back({std::string(e.mono_name), 1, std::string(e.name) + " with both tiers in one payload"});
+            all.push_back({std::string(e.mono_name), 1, std::string(e.name) + " with all tiers in one payload"});
         }
     }
     return all;

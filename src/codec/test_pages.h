@@ -108,9 +108,9 @@ inline std::unique_ptr<Codec> codec_or_die(std::string_view name, const CodecPar
     return std::move(made).value();
 }
 
-inline std::vector<base::Bytes> encode_or_die(const Codec& codec, kv::ConstView page, PagePosition position = {}) {
+inline std::vector<base::Bytes> encode_or_die(const Codec& codec, kv::ConstView page, const PageContext& context = {}) {
     std::vector<base::Bytes> out(codec.info().tiers);
-    if (const Status s = codec.encode(page, position, out); !s.ok()) {
+    if (const Status s = codec.encode(page, context, out); !s.ok()) {
         throw std::runtime_error(s.to_string());
     }
     return out;

@@ -142,8 +142,9 @@ Result<bool> PrefillService::encode_next(wire::Session& session, Transfer& trans
     if (session.send_room() < room) {
         return false;
     }
-    LYNX_TRY(
-        transfer.codec->encode(view.slice_tokens(first, count), {first, transfer.paging.tokens}, transfer.payloads));
+    const codec::PageContext context =
+        codec::page_context(engine_.info().geometry, transfer.next_layer, transfer.next_kind, transfer.paging, page);
+    LYNX_TRY(transfer.codec->encode(view.slice_tokens(first, count), context, transfer.payloads));
     const wire::Request& request = transfer.job->request();
     for (std::uint8_t tier = 0; tier < request.tiers; ++tier) {
         const kv::PageKey key{request.request,

@@ -21,21 +21,22 @@ void SymbolArrays::scatter(std::uint32_t page, std::uint32_t first, std::size_t 
 
 void SymbolArrays::add_page(std::uint32_t page, const PageSymbols& s) {
     const std::size_t tokens = header_.params.page_tokens;
+    chunks_per_page_ = page == 0 ? s.mu.size() / header_.channels : chunks_per_page_;
     scatter(page, s.core_first, tokens, s.level, all_.level);
     scatter(page, s.core_first, tokens, s.sign, all_.sign);
     scatter(page, s.core_first, tokens, s.q_anc, all_.q_anc);
     scatter(page, s.core_first, tokens, s.q_res, all_.q_res);
     scatter(page, 0, 1, s.gamma_min, all_.gamma_min);
     scatter(page, 0, 1, s.gamma_scale, all_.gamma_scale);
-    scatter(page, 0, chunks_per_page(), s.mu, all_.mu);
-    scatter(page, 0, chunks_per_page(), s.sigma, all_.sigma);
+    scatter(page, 0, chunks_per_page_, s.mu, all_.mu);
+    scatter(page, 0, chunks_per_page_, s.sigma, all_.sigma);
 }
 
 Status SymbolArrays::write(const std::string& path) const {
     NpzWriter npz;
     const std::size_t pages = header_.paging().pages();
     const std::array<std::size_t, 3> by_token{pages, header_.channels, header_.params.page_tokens};
-    const std::array<std::size_t, 3> by_chunk{pages, header_.channels, chunks_per_page()};
+    const std::array<std::size_t, 3> by_chunk{pages, header_.channels, chunks_per_page_};
     const std::array<std::size_t, 2> by_channel{pages, header_.channels};
     const auto add = [&npz]<class T>(std::string_view name, std::string_view descr, std::span<const std::size_t> shape,
                                      const std::vector<T>& data) {

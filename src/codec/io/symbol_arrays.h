@@ -14,11 +14,11 @@ class SymbolArrays {
 public:
     explicit SymbolArrays(const FileHeader& header) : header_(header) {}
 
-    /// Adds one page; a kind of symbol that no page has is left out of the file.
+    /// Adds one page, the first one first; a kind of symbol that no page has is left out of the file.
     void add_page(std::uint32_t page, const PageSymbols& symbols);
 
     /// level i16, sign, q_anc, q_res i8 [pages, H, P]; gamma_min, gamma_scale f32 [pages, H]; mu, sigma f32
-    /// [pages, H, ceil(P / C)]. io.
+    /// [pages, H, chunks of the first page]. io.
     [[nodiscard]] Status write(const std::string& path) const;
 
 private:
@@ -26,11 +26,8 @@ private:
     template <class T>
     void scatter(std::uint32_t page, std::uint32_t first, std::size_t rows_per_page, const std::vector<T>& rows,
                  std::vector<T>& dst) const;
-    [[nodiscard]] std::size_t chunks_per_page() const noexcept {
-        return chunk_count(header_.params.page_tokens, header_.params.chunk_tokens);
-    }
-
     FileHeader header_;
+    std::size_t chunks_per_page_ = 0;  ///< no page has more than the first
     PageSymbols all_;
 };
 

@@ -28,30 +28,41 @@ double growth_per_level(double one_plus_alpha, int levels) noexcept {
 
 }  // namespace
 
-AlphaLaw::AlphaLaw(float alpha, int levels) noexcept : levels_(levels) {
+AlphaLaw::AlphaLaw(float alpha, int levels, AlphaCurve curve) noexcept : levels_(levels) {
     const double a = alpha;
-    const double growth = growth_per_level(1.0 + a, levels);
+    const double growth = curve == AlphaCurve::linear ? 1.0 : growth_per_level(1.0 + a, levels);
     const double half_level = std::sqrt(growth);
     threshold_.fill(std::numeric_limits<float>::infinity());
     double p = 1.0;
     for (int i = 0; i < kAlphaMagnitudes; ++i) {
+        double magnitude = 0;
+        double threshold = 0;
+        switch (curve) {
+            case AlphaCurve::alpha:
+                magnitude = (p - 1.0) / a;
+                threshold = (p / half_level - 1.0) / a;
+                break;
+            case AlphaCurve::linear:
+                magnitude = static_cast<double>(i) / levels;
+                threshold = (i - 0.5) / levels;
+                break;
+            case AlphaCurve::log:
+                magnitude = i == 0 ? 0.0 : p / (1.0 + a);
+                threshold = p / half_level / (1.0 + a);
+                break;
+        }
         const auto k = static_cast<std::size_t>(i);
-        magnitude_[k] = static_cast<float>((p - 1.0) / a);
+        magnitude_[k] = static_cast<float>(magnitude);
         if (i <= levels) {
-            threshold_[k] = static_cast<float>((p / half_level - 1.0) / a);
+            threshold_[k] = static_cast<float>(threshold);
         }
         p *= growth;
     }
 }
 
-// A binary search without branches: its outcomes are close to random, and a mispredicted one costs more than all steps.
 void AlphaLaw::quantise(const float* __restrict a, std::uint32_t count, std::uint8_t* __restrict level) const noexcept {
     for (std::uint32_t i = 0; i < count; ++i) {
-        std::uint32_t k = 0;
-        for (std::uint32_t step = (kAlphaLevelsMax + 1) / 2; step > 0; step /= 2) {
-            k += step & (0U - static_cast<std::uint32_t>(a[i] >= threshold_[k + step]));
-        }
-        level[i] = static_cast<std::uint8_t>(k);
+        level[i] = static_cast<std::uint8_t>(alpha_level(threshold_.data(), a[i]));
     }
 }
 

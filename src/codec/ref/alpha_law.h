@@ -9,17 +9,19 @@
 #include <array>
 #include <cstdint>
 
+#include "codec/math/alpha_math.h"
+
 namespace lynx::codec {
 
-inline constexpr int kAlphaLevelsMax = 127;
-/// The anchor of the top magnitude V = 8 of 127 levels stands for level 128, beyond the last one.
-inline constexpr int kAlphaMagnitudes = 129;
+/// How levels are spaced. `linear` and `log` are there to show what the alpha-law is worth: a' = I / levels, and
+/// a' = (1 + alpha)^(I / levels - 1) with 0 for level 0.
+enum class AlphaCurve : std::uint8_t { alpha, linear, log };
 
 /// Immutable after construction.
 class AlphaLaw {
 public:
     /// Preconditions: alpha in kAlphaMin..kAlphaMax, levels in 1..127.
-    AlphaLaw(float alpha, int levels) noexcept;
+    AlphaLaw(float alpha, int levels, AlphaCurve curve = AlphaCurve::alpha) noexcept;
 
     /// a' of level I, 0 <= level < kAlphaMagnitudes; a level above levels() stands for a magnitude above 1.
     [[nodiscard]] float magnitude(int level) const noexcept { return magnitude_[static_cast<std::size_t>(level)]; }
@@ -28,26 +30,13 @@ public:
     void quantise(const float* a, std::uint32_t count, std::uint8_t* level) const noexcept;
 
     [[nodiscard]] int levels() const noexcept { return levels_; }
+    [[nodiscard]] const std::array<float, kAlphaMagnitudes>& magnitudes() const noexcept { return magnitude_; }
+    [[nodiscard]] const std::array<float, kAlphaLevelsMax + 1>& thresholds() const noexcept { return threshold_; }
 
 private:
     int levels_;
     std::array<float, kAlphaMagnitudes> magnitude_{};
     std::array<float, kAlphaLevelsMax + 1> threshold_{};  ///< [k]: least a with I >= k; +infinity above `levels`
 };
-
-struct AlphaSymbols {
-    int q_anc = 0;  ///< -9..8 for 127 levels, -8..7 for 120
-    int q_res = 0;  ///< -8..7
-};
-
-[[nodiscard]] constexpr AlphaSymbols split_level(int level, bool negative) noexcept {
-    const int v = (level + 7) >> 4;
-    return {negative ? -v - 1 : v, 16 * v - level};
-}
-
-/// The level of a symbol pair; outside 0..levels when no level splits into that pair.
-[[nodiscard]] constexpr int join_level(AlphaSymbols s) noexcept {
-    return 16 * (s.q_anc < 0 ? -s.q_anc - 1 : s.q_anc) - s.q_res;
-}
 
 }  // namespace lynx::codec

@@ -7,8 +7,6 @@
 #include <set>
 
 #include "codec/payload.h"
-#include "codec/ref/alg1.h"
-#include "codec/ref/lynx44.h"
 #include "codec/test_pages.h"
 
 namespace lynx::codec {

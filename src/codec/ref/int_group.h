@@ -1,5 +1,5 @@
-// The integer baselines: symmetric integers per token in groups of 32 channels with one float16 scale per group
-// (FORMAT, "int8, int4, int8-split"). `int8` and `int4` have one tier; `int8-split` cuts the 8-bit integer into two tiers of 4.
+// The integer baselines: symmetric integers with one float16 scale per group (FORMAT, "Baselines"). A group is a token's 32 or
+// 128 consecutive channels, a whole token, or a whole page. `int8-split` cuts the 8-bit integer into two tiers of 4 bits.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,14 @@ namespace lynx::codec {
 
 inline constexpr std::uint32_t kGroupChannels = 32;
 
-/// Precondition: id is int8, int4 or int8_split.
-[[nodiscard]] std::unique_ptr<PageCoder> make_int_group(CodecId id);
+struct IntGroupSpec {
+    CodecId id = CodecId::int8;
+    int bits = 8;                                   ///< 8 or 4
+    std::uint32_t group_channels = kGroupChannels;  ///< a multiple of kGroupChannels; 0: all channels of a token
+    bool whole_page = false;                        ///< one scale for the page; group_channels is 0 then
+    bool split = false;                             ///< two tiers of 4 bits; bits is 8 then
+};
+
+[[nodiscard]] std::unique_ptr<PageCoder> make_int_group(const IntGroupSpec& spec);
 
 }  // namespace lynx::codec

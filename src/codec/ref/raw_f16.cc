@@ -9,11 +9,12 @@ class RawF16 final : public PageCoder {
 public:
     [[nodiscard]] CodecId id() const noexcept override { return CodecId::f16; }
     [[nodiscard]] std::uint8_t tiers() const noexcept override { return 1; }
-    [[nodiscard]] std::size_t body_bytes(CoreShape s, std::uint8_t /*tier*/) const noexcept override {
+    [[nodiscard]] std::size_t body_bytes_max(CoreShape s, std::uint8_t /*tier*/) const noexcept override {
         return std::size_t{s.tokens} * s.channels * 2;
     }
 
-    void encode(kv::ConstView core, std::span<const std::span<std::byte>> bodies) const override {
+    void encode(kv::ConstView core, const PageContext& /*context*/,
+                std::span<std::span<std::byte>> bodies) const override {
         if (core.dtype == kv::DType::f16) {
             copy_rows_out(core, bodies[0].data());
             return;
@@ -27,7 +28,8 @@ public:
         }
     }
 
-    [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, kv::View dst) const override {
+    [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, const PageContext& /*context*/,
+                                kv::View dst) const override {
         const kv::ConstView body = kv::token_major(bodies[0].data(), kv::DType::f16, dst.tokens, dst.channels);
         if (find_non_finite(body)) {
             return {ErrorCode::corrupt, "f16: an element is NaN or infinite"};

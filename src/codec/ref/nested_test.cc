@@ -1,7 +1,8 @@
-#include "codec/ref/nested44.h"
+#include "codec/ref/nested.h"
 
 #include <gtest/gtest.h>
 
+#include "codec/math/nested_math.h"
 #include "codec/payload.h"
 #include "codec/test_pages.h"
 
@@ -158,7 +159,7 @@ TEST(Nested44, MadeUpMetadataIsCorrupt) {
 }
 
 struct ExactCase {
-    PagePosition position;
+    PageContext context;
     std::uint32_t tokens;
     std::uint32_t head;
     std::uint32_t tail;
@@ -173,7 +174,7 @@ TEST(Nested44, FirstAndNewestTokensAreExactInTheAnchor) {
           ExactCase{{192, 200}, 8, 0, 8}, ExactCase{{0, 64}, 64, 4, 16}, ExactCase{{0, 10}, 10, 4, 6},
           ExactCase{{0, 3}, 3, 3, 0}, ExactCase{{0, 0}, 64, 0, 0}, ExactCase{{2, 500}, 64, 2, 0}}) {
         const Page page = random_page(kv::DType::f16, x.tokens, 70, 3);
-        const auto payloads = encode_or_die(*codec, page.view(), x.position);
+        const auto payloads = encode_or_die(*codec, page.view(), x.context);
         const PayloadHeader h = parse_payload(payloads[0]).value().header;
         EXPECT_EQ(h.exact_head, x.head);
         EXPECT_EQ(h.exact_tail, x.tail);
