@@ -85,7 +85,7 @@ struct CodecBenchConfig {
     CodecOptions codec;  ///< parameters for all of them; its name is ignored
     /// The KV is copied until it has this many bytes, so that nothing stays in a cache between two passes. Memory needed: three times this.
     std::uint64_t working_set_bytes = std::uint64_t{1} << 30;
-    std::uint32_t repeats = 3;  ///< of every pass; the median counts
+    std::uint32_t repeats = 1;  ///< of every pass; the median counts
     /// One line per step done.
     std::function<void(const std::string&)> on_progress;
 };
@@ -161,7 +161,7 @@ struct AcceptFigures {
 
 struct AcceptRow {
     CodecOptions codec;
-    std::string tier;        ///< "anchor" or "full"; a codec with one tier has only the latter
+    std::string tier;        ///< "anchor", "tier1" and so on, "full"; a codec with one tier has only the last
     double bits = 0;         ///< all-in and cumulative, per KV element, over all places
     AcceptFigures original;  ///< against the original KV
     std::optional<AcceptFigures>

@@ -83,11 +83,25 @@ typedef struct lynxkv_destination {
     ptrdiff_t channel_stride;
 } lynxkv_destination;
 
-/** What a page is besides its elements: where it lies in its sequence, which decides what of it is sinks or recent. */
+/** What a page holds. */
+enum { LYNXKV_KEY = 0, LYNXKV_VALUE = 1, LYNXKV_LATENT = 2 };
+
+/** What a page is besides its elements. Position decides which tokens are sinks or recent; some codecs also use the rest, and carry
+ *  what decoding needs of it in the payload. */
 typedef struct lynxkv_context {
-    uint32_t first_token;     /**< of the page */
-    uint32_t sequence_tokens; /**< of the whole sequence; 0: unknown, no token is kept exact */
+    uint32_t first_token;     /**< position of the page's first token */
+    uint32_t sequence_tokens; /**< of the whole sequence; 0: unknown */
+    uint32_t layer;
+    uint32_t kind;             /**< LYNXKV_KEY, _VALUE or _LATENT */
+    uint32_t head_channels;    /**< channels per head, which divide the page's; 0: unknown */
+    uint32_t rope_dims;        /**< rotated channels per head, the first ones, even; 0: none, and for values */
+    float rope_base;           /**< frequency base; 0 without rotation */
+    float rope_scale;          /**< linear position scale; 1 without one */
+    uint32_t rope_interleaved; /**< 1: pairs (2i, 2i+1); 0: (i, i + rope_dims / 2) */
 } lynxkv_context;
+
+/** A page of values at the start of a sequence of unknown length. */
+LYNXKV_API void lynxkv_context_init(lynxkv_context* context);
 
 /** Room for one payload. `bytes` is written by lynxkv_encode. */
 typedef struct lynxkv_buffer {
@@ -146,8 +160,9 @@ LYNXKV_API size_t lynxkv_encoded_bytes_max(const lynxkv_codec* codec, uint32_t t
                                            uint32_t dtype, uint32_t tier);
 
 /** Encodes one page into out[0..tiers-1], and writes how long each payload is. `out_count` must be the codec's tiers;
- *  `context` NULL: all zero.
- *  LYNXKV_INVALID_ARGUMENT: empty or oversized page, NaN or infinite element, misaligned or missing pointer;
+ *  `context` NULL: what lynxkv_context_init gives.
+ *  LYNXKV_INVALID_ARGUMENT: empty or oversized page, NaN or infinite element, impossible context, misaligned or missing
+ *  pointer;
  *  LYNXKV_LIMIT_EXCEEDED: a buffer is too small (its `bytes` then says what it needs; nothing is written). */
 LYNXKV_API lynxkv_status lynxkv_encode(const lynxkv_codec* codec, const lynxkv_source* page,
                                        const lynxkv_context* context, lynxkv_buffer* out, size_t out_count);

@@ -245,7 +245,7 @@ private:
                 const bool last = tier + 1 == tiers_[i].size();
                 AcceptRow row;
                 row.codec = config_.codecs[i];
-                row.tier = last ? "full" : "anchor";
+                row.tier = last ? "full" : tier == 0 ? "anchor" : std::string("tier") + std::to_string(tier);
                 row.bits = 8 * static_cast<double>(samples.bytes) / static_cast<double>(samples.elements);
                 row.original = samples.original.figures(config_.tokens);
                 if (!last) {

@@ -140,7 +140,7 @@ private:
         row.codec = codec.info().name;
         row.threads = threads;
         LYNX_ASSIGN(row.memcpy_gbps, speed([&] { return set_->copy(threads); }));
-        LYNX_TRY(set_->encode(codec, threads).status());  // gives the payloads their memory
+        set_->prepare(codec);
         LYNX_ASSIGN(row.encode_gbps, speed([&] { return set_->encode(codec, threads); }));
         LYNX_ASSIGN(row.decode_anchor_gbps, speed([&] { return set_->decode(codec, 0, threads); }));
         const DecodedError anchor = set_->error();

@@ -16,16 +16,17 @@ Result<CodedKv> CodedKv::encode(const codec::Codec& codec, const PromptKv& kv, c
     CodedKv coded(codec);
     coded.paging_ = {static_cast<std::uint32_t>(kv.prompt.size()), codec.params().page_tokens};
     coded.size_.tier_bytes.assign(codec.info().tiers, 0);
-    std::size_t plane = 0;
-    for (const kv::LayerGeometry& layer : geometry.layers) {
-        for (const kv::Kind kind : kKinds) {
-            const kv::ConstView source =
-                kv::token_major(kv.planes[plane++].data(), layer.dtype, coded.paging_.tokens, layer.channels(kind));
+    for (std::uint32_t layer = 0; layer < geometry.layers.size(); ++layer) {
+        for (std::size_t k = 0; k < kKinds.size(); ++k) {
+            const kv::LayerGeometry& shape = geometry.layers[layer];
+            const kv::ConstView source = kv::token_major(kv.planes[2 * layer + k].data(), shape.dtype,
+                                                         coded.paging_.tokens, shape.channels(kKinds[k]));
             for (std::uint32_t page = 0; page < coded.paging_.pages(); ++page) {
                 const std::uint32_t first = coded.paging_.first_token(page);
                 const std::uint32_t count = coded.paging_.tokens_in(page);
                 std::vector<base::Bytes>& payloads = coded.pages_.emplace_back(codec.info().tiers);
-                LYNX_TRY(codec.encode(source.slice_tokens(first, count), {first, coded.paging_.tokens}, payloads));
+                const codec::PageContext context = codec::page_context(geometry, layer, kKinds[k], coded.paging_, page);
+                LYNX_TRY(codec.encode(source.slice_tokens(first, count), context, payloads));
                 for (std::size_t t = 0; t < payloads.size(); ++t) {
                     coded.size_.tier_bytes[t] += payloads[t].size() + wire::kHeaderBytes;
                 }

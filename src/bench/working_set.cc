@@ -45,11 +45,10 @@ WorkingSet::WorkingSet(const PromptKv& kv, const kv::Geometry& geometry, std::ui
             for (std::uint32_t i = 0; i < paging.pages(); ++i) {
                 Page page;
                 page.offset = offset;
-                page.kind = kind;
                 page.dtype = layer.dtype;
                 page.tokens = paging.tokens_in(i);
                 page.channels = layer.channels(kind);
-                page.position = {paging.first_token(i), paging.tokens};
+                page.context = codec::page_context(geometry, static_cast<std::uint32_t>(p / 2), kind, paging, i);
                 offset += std::size_t{page.tokens} * page.channels * kv::dtype_bytes(page.dtype);
                 pages_.push_back(std::move(page));
             }
@@ -93,11 +92,18 @@ Result<double> WorkingSet::for_pages(std::uint32_t threads, const std::function<
     return seconds;
 }
 
-Result<double> WorkingSet::encode(const codec::Codec& codec, std::uint32_t threads) {
+void WorkingSet::prepare(const codec::Codec& codec) {
     for (Page& page : pages_) {
         page.payloads.resize(codec.info().tiers);
+        for (std::uint8_t t = 0; t < codec.info().tiers; ++t) {
+            page.payloads[t].clear();
+            page.payloads[t].resize(codec.encoded_bytes_max(page.tokens, page.channels, page.dtype, t));
+        }
     }
-    return for_pages(threads, [&](Page& page) { return codec.encode(source(page), page.position, page.payloads); });
+}
+
+Result<double> WorkingSet::encode(const codec::Codec& codec, std::uint32_t threads) {
+    return for_pages(threads, [&](Page& page) { return codec.encode(source(page), page.context, page.payloads); });
 }
 
 Result<double> WorkingSet::decode(const codec::Codec& codec, std::uint8_t tier, std::uint32_t threads) {
@@ -132,7 +138,7 @@ DecodedError WorkingSet::error() const {
     DecodedError all;
     for (std::size_t i = 0; i < copy_pages_; ++i) {
         const Page& page = pages_[i];
-        ErrorSums& sums = page.kind == kv::Kind::key ? all.key : all.value;
+        ErrorSums& sums = page.context.kind == kv::Kind::key ? all.key : all.value;
         const std::size_t width = kv::dtype_bytes(page.dtype);
         const std::size_t elements = std::size_t{page.tokens} * page.channels;
         const std::byte* x = source(page).data;

@@ -32,7 +32,11 @@ public:
     [[nodiscard]] std::uint64_t bytes() const noexcept { return copies_ * copy_bytes_; }
     [[nodiscard]] std::uint64_t elements() const noexcept { return copies_ * copy_elements_; }
 
+    /// Gives the payloads their memory, so that no pass waits for pages of it.
+    void prepare(const codec::Codec& codec);
+
     /// Each runs over all pages with that many threads and returns the seconds it took, or the first page's error.
+    /// encode: after prepare() for that codec.
     [[nodiscard]] Result<double> encode(const codec::Codec& codec, std::uint32_t threads);
     /// Tiers 0..tier of what was encoded last.
     [[nodiscard]] Result<double> decode(const codec::Codec& codec, std::uint8_t tier, std::uint32_t threads);
@@ -46,11 +50,10 @@ public:
 private:
     struct Page {
         std::size_t offset = 0;  ///< of its first byte in the set
-        kv::Kind kind = kv::Kind::key;
         kv::DType dtype = kv::DType::f16;
         std::uint32_t tokens = 0;
         std::uint32_t channels = 0;
-        codec::PagePosition position;
+        codec::PageContext context;
         std::vector<base::Bytes> payloads;
     };
     Result<double> for_pages(std::uint32_t threads, const std::function<Status(Page&)>& work);

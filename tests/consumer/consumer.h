@@ -19,7 +19,7 @@ static int round_trip(const char* name, double error_max, double anchor_error_ma
     lynxkv_codec* codec = NULL;
     const lynxkv_source source = {page, LYNXKV_F32, TOKENS, CHANNELS, CHANNELS, 1};
     const lynxkv_destination destination = {back, LYNXKV_F32, TOKENS, CHANNELS, CHANNELS, 1};
-    const lynxkv_context context = {100, 1000};
+    lynxkv_context context;
     uint32_t tiers;
     uint32_t tier;
     int t;
@@ -34,6 +34,9 @@ static int round_trip(const char* name, double error_max, double anchor_error_ma
             page[t][c] = (float)sin(0.7 * t + c);
         }
     }
+    lynxkv_context_init(&context);
+    context.first_token = 100;
+    context.sequence_tokens = 1000;
     if (lynxkv_codec_create(name, NULL, &codec) != LYNXKV_OK) {
         printf("%s\n", lynxkv_last_error());
         return 1;

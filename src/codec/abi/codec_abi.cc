@@ -6,9 +6,11 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <new>
 
 #include "base/try.h"
+#include "codec/context.h"
 #include "codec/options.h"
 #include "codec/page_codec.h"
 
@@ -29,9 +31,10 @@ static_assert(LYNXKV_TIERS_MAX == codec::kTiersMax);
 static_assert(LYNXKV_IO == static_cast<int>(ErrorCode::io) &&
               LYNXKV_TRUNCATED == static_cast<int>(ErrorCode::truncated));
 static_assert(LYNXKV_F32 == static_cast<int>(kv::DType::f32) && LYNXKV_BF16 == static_cast<int>(kv::DType::bf16));
+static_assert(LYNXKV_LATENT == static_cast<int>(kv::Kind::latent));
 static_assert(LYNXKV_META_Q8 == static_cast<int>(codec::MetaFormat::q8));
 
-constexpr std::size_t kMessageBytes = 512;
+constexpr std::size_t kMessageBytes = 4096;
 thread_local std::array<char, kMessageBytes> last_error{};
 
 lynxkv_status fail(lynxkv_status code, const char* message) noexcept {
@@ -87,6 +90,29 @@ Result<codec::CodecParams> to_params(const lynxkv_codec_params* abi) {
     return params;
 }
 
+/// A value too large for its field becomes the largest, which the checks refuse.
+std::uint16_t narrow(std::uint32_t x) noexcept {
+    return static_cast<std::uint16_t>(std::min<std::uint32_t>(x, std::numeric_limits<std::uint16_t>::max()));
+}
+
+/// Checked for every codec, also one that does not look at it.
+Result<codec::PageContext> to_context(const lynxkv_context* abi, std::uint32_t channels) {
+    if (abi == nullptr) {
+        return codec::PageContext{};
+    }
+    const codec::PageContext context{
+        .first_token = abi->first_token,
+        .sequence_tokens = abi->sequence_tokens,
+        .layer = narrow(abi->layer),
+        .kind = static_cast<kv::Kind>(std::min<std::uint32_t>(abi->kind, UINT8_MAX)),
+        .head_channels = narrow(abi->head_channels),
+        .rope = {abi->rope_dims, abi->rope_base, abi->rope_scale, abi->rope_interleaved != 0}};
+    if (const Status s = codec::validate_context(context, channels); !s.ok()) {
+        return Status{ErrorCode::invalid_argument, s.message()};
+    }
+    return context;
+}
+
 /// The view that a source or destination describes; shape limits are the codec's to check.
 template <class View, class Abi>
 Result<View> to_view(const Abi* abi, const char* what) {
@@ -114,12 +140,9 @@ Result<View> to_view(const Abi* abi, const char* what) {
 Status encode(const codec::Codec& codec, const lynxkv_source* page, const lynxkv_context* context,
               std::span<lynxkv_buffer> out) {
     LYNX_ASSIGN(const auto view, to_view<kv::ConstView>(page, "page"));
-    codec::PagePosition position;
-    if (context != nullptr) {
-        position = {context->first_token, context->sequence_tokens};
-    }
+    LYNX_ASSIGN(const codec::PageContext page_context, to_context(context, view.channels));
     std::vector<base::Bytes> payloads(out.size());
-    LYNX_TRY(codec.encode(view, position, payloads));
+    LYNX_TRY(codec.encode(view, page_context, payloads));
     Status status;
     for (std::size_t t = 0; t < out.size(); ++t) {
         out[t].bytes = payloads[t].size();
@@ -189,6 +212,14 @@ const char* lynxkv_codec_name(size_t index) { return index < lynxkv_codec_count(
 void lynxkv_codec_params_init(lynxkv_codec_params* params) {
     if (params != nullptr) {
         *params = to_abi(codec::CodecParams{});
+    }
+}
+
+void lynxkv_context_init(lynxkv_context* context) {
+    if (context != nullptr) {
+        const codec::PageContext c;
+        *context = {c.first_token, c.sequence_tokens, c.layer,      static_cast<std::uint32_t>(c.kind), c.head_channels,
+                    c.rope.dims,   c.rope.base,       c.rope.scale, c.rope.interleaved ? 1U : 0U};
     }
 }
 

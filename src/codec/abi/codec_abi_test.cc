@@ -35,6 +35,13 @@ Abi describe_view(kv::View v) {
     return {v.data, static_cast<std::uint32_t>(v.dtype), v.tokens, v.channels, v.token_stride, v.channel_stride};
 }
 
+lynxkv_context context_of(std::uint32_t sequence_tokens) {
+    lynxkv_context context;
+    lynxkv_context_init(&context);
+    context.sequence_tokens = sequence_tokens;
+    return context;
+}
+
 /// Payloads of a page, each in a buffer of exactly the stated bound.
 struct Encoded {
     std::vector<base::Bytes> memory;
@@ -51,7 +58,7 @@ Encoded encode(const lynxkv_codec* codec, kv::View page) {
         buffers.push_back({e.memory[t].data(), e.memory[t].size(), 0});
     }
     const auto source = describe_view<lynxkv_source>(page);
-    const lynxkv_context context{0, page.tokens};
+    const lynxkv_context context = context_of(page.tokens);
     EXPECT_EQ(lynxkv_encode(codec, &source, &context, buffers.data(), tiers), LYNXKV_OK) << lynxkv_last_error();
     for (std::uint32_t t = 0; t < tiers; ++t) {
         e.memory[t].resize(buffers[t].bytes);
@@ -71,7 +78,7 @@ TEST(CodecAbi, EveryCodecDTypeAndLayoutGivesTheBytesOfTheCppCodec) {
             Page page(dtype, kTokens, kChannels, true, 3);
             page.copy_from(dense);
             const Encoded encoded = encode(codec.get(), page.view());
-            EXPECT_EQ(encoded.memory, encode_or_die(*reference, dense.view(), {0, kTokens})) << name;
+            EXPECT_EQ(encoded.memory, encode_or_die(*reference, dense.view(), {.sequence_tokens = kTokens})) << name;
             for (std::size_t tiers = 1; tiers <= encoded.payloads.size(); ++tiers) {
                 const Page expected = testing::decode_or_die(*reference, encoded.memory, tiers, dense.view());
                 const Page back(dtype, kTokens, kChannels, true, 3);
@@ -177,6 +184,16 @@ TEST(CodecAbi, ImpossibleCallsAreInvalidArguments) {
     refused(encode_with([](lynxkv_source& s) { s.tokens = 0; }), "shape");
     refused(encode_with([](lynxkv_source& s) { s.tokens = 257; }), "shape");
     refused(encode_with([](lynxkv_source& s) { s.channels = 1U << 17; }), "shape");
+    const std::pair<void (*)(lynxkv_context&), const char*> bad_contexts[] = {
+        {[](lynxkv_context& c) { c.layer = 1U << 20; }, "layer"},
+        {[](lynxkv_context& c) { c.kind = 259; }, "kind"},
+        {[](lynxkv_context& c) { c.head_channels = kChannels + 1; }, "head"},
+        {[](lynxkv_context& c) { c.rope_dims = 4; }, "rotated"}};
+    for (const auto& [spoil, word] : bad_contexts) {
+        lynxkv_context context = context_of(kTokens);
+        spoil(context);
+        refused(lynxkv_encode(codec.get(), &good, &context, buffers.data(), 2), word);
+    }
     refused(lynxkv_encode(nullptr, &good, nullptr, buffers.data(), 2), "codec");
     refused(lynxkv_encode(codec.get(), nullptr, nullptr, buffers.data(), 2), "page");
     refused(lynxkv_encode(codec.get(), &good, nullptr, nullptr, 2), "out");
@@ -202,6 +219,7 @@ TEST(CodecAbi, ImpossibleCallsAreInvalidArguments) {
     EXPECT_EQ(lynxkv_codec_tiers(nullptr), 0U);
     lynxkv_codec_destroy(nullptr);
     lynxkv_codec_params_init(nullptr);
+    lynxkv_context_init(nullptr);
 }
 
 TEST(CodecAbi, ASmallBufferIsToldItsSizeAndNothingIsWritten) {
@@ -209,7 +227,7 @@ TEST(CodecAbi, ASmallBufferIsToldItsSizeAndNothingIsWritten) {
     const Page page = random_page(kv::DType::f16, kTokens, kChannels, 7);
     const Encoded encoded = encode(codec.get(), page.view());
     const auto source = describe_view<lynxkv_source>(page.view());
-    const lynxkv_context context{0, kTokens};
+    const lynxkv_context context = context_of(kTokens);
     for (const std::size_t small : {0U, 1U}) {
         base::Bytes memory(20000, std::byte{0x5A});
         std::array<lynxkv_buffer, 2> buffers{{{memory.data(), 10000, 0}, {memory.data() + 10000, 10000, 0}}};
