@@ -1,4 +1,5 @@
 // lynxkv bench accept and bench ablation: what a tier of a codec is worth in the model's own tokens.
+#include <filesystem>
 #include <memory>
 
 #include "bench_commands.h"
@@ -31,7 +32,7 @@ int run(Arguments& a, const Context& context) {
         if (!text.ok()) {
             return exit_code(text.status());
         }
-        a.config.texts.push_back({file, text.value()});
+        a.config.texts.push_back({std::filesystem::path(file).filename().string(), text.value()});
     }
     a.config.on_progress = print_progress;
     return print_report(lynx::run_accept(a.config, context.stop.token()), a.json);

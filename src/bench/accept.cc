@@ -1,9 +1,9 @@
 // lynxkv bench accept: what each tier of each codec is worth in the model's own tokens, against decoding on the original KV.
 #include <algorithm>
-#include <cmath>
 #include <memory>
 
 #include "base/try.h"
+#include "bench/distribution.h"
 #include "bench/prompt_kv.h"
 #include "bench/statistics.h"
 #include "codec/options.h"
@@ -19,45 +19,40 @@ using Logits = std::vector<std::vector<float>>;  // [row][vocabulary]
 
 engine::Token greedy(std::span<const float> logits) { return speculate::pick(logits, speculate::Sampling{}, 0); }
 
-std::vector<double> softmax(const std::vector<float>& logits) {
-    const double top = *std::max_element(logits.begin(), logits.end());
-    std::vector<double> p;
-    p.reserve(logits.size());
-    double sum = 0;
-    for (const float x : logits) {
-        p.push_back(std::exp(x - top));
-        sum += p.back();
+using Distributions = std::vector<Distribution>;
+
+Distributions distributions(Logits logits) {
+    Distributions all;
+    all.reserve(logits.size());
+    for (std::vector<float>& row : logits) {
+        all.emplace_back(std::move(row));
     }
-    for (double& x : p) {
-        x /= sum;
-    }
-    return p;
+    return all;
 }
 
 /// What decoding on some KV says at a place: distributions over the text that follows, and its own greedy continuation.
 struct Truth {
-    Logits text;    ///< [tokens][vocabulary]
-    Tokens greedy;  ///< token 1, then `tokens` more
+    Distributions text;  ///< [tokens]
+    Tokens greedy;       ///< token 1, then `tokens` more
 };
 
 /// One place's figures, one value per place and figure.
 struct Samples {
     std::vector<double> kl, top1, expected_accept, accepted_prefix;
 
-    /// `text` and `forced`: the tier's logits over the text, and over the truth's greedy tokens.
-    void add(const Truth& truth, const Logits& text, const Logits& forced) {
+    /// `text`: the tier's distributions over the text; `forced`: its logits over the truth's greedy tokens.
+    void add(const Truth& truth, const Distributions& text, const Logits& forced) {
+        double divergence = 0;
         double same = 0;
         double overlap = 0;
         for (std::size_t row = 0; row < text.size(); ++row) {
-            same += greedy(truth.text[row]) == greedy(text[row]) ? 1 : 0;
-            const std::vector<double> p = softmax(truth.text[row]);
-            const std::vector<double> q = softmax(text[row]);
-            for (std::size_t i = 0; i < p.size(); ++i) {
-                overlap += std::min(p[i], q[i]);
-            }
+            const Distribution& p = truth.text[row];
+            divergence += p.kl(text[row]);
+            same += greedy(p.logits()) == greedy(text[row].logits()) ? 1 : 0;
+            overlap += p.overlap(text[row]);
         }
         const auto rows = static_cast<double>(text.size());
-        kl.push_back(mean_kl(truth.text, text));
+        kl.push_back(divergence / rows);
         top1.push_back(same / rows);
         expected_accept.push_back(overlap / rows);
         std::size_t held = 0;
@@ -206,7 +201,8 @@ private:
     Result<Truth> truth(Reference& reference, const Place& place) {
         Truth t;
         LYNX_ASSIGN(t.greedy, reference.decode(config_.tokens + 1, speculate::Sampling{}));
-        LYNX_ASSIGN(t.text, reference.teacher_forced(place.text));
+        LYNX_ASSIGN(Logits text, reference.teacher_forced(place.text));
+        t.text = distributions(std::move(text));
         return t;
     }
 
@@ -224,7 +220,8 @@ private:
                 samples.bytes += coded.size().tier_bytes[t];
             }
             samples.elements += coded.size().elements;
-            LYNX_ASSIGN(Logits text, reference.teacher_forced(place.text));
+            LYNX_ASSIGN(Logits text_logits, reference.teacher_forced(place.text));
+            Distributions text = distributions(std::move(text_logits));
             LYNX_ASSIGN(const Logits forced, reference.teacher_forced(original.greedy));
             samples.original.add(original, text, forced);
             if (tier + 1 < tiers.size()) {

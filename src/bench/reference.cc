@@ -1,10 +1,10 @@
 #include "bench/reference.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/try.h"
+#include "bench/distribution.h"
 
 namespace lynx::bench {
 
@@ -86,23 +86,9 @@ Result<std::vector<std::vector<float>>> Reference::teacher_forced(const std::vec
 }
 
 double mean_kl(const std::vector<std::vector<float>>& p_logits, const std::vector<std::vector<float>>& q_logits) {
-    const auto log_sum = [](const std::vector<float>& x, double top) {
-        double sum = 0;
-        for (const float v : x) {
-            sum += std::exp(v - top);
-        }
-        return top + std::log(sum);
-    };
     double total = 0;
     for (std::size_t row = 0; row < p_logits.size(); ++row) {
-        const std::vector<float>& p = p_logits[row];
-        const std::vector<float>& q = q_logits[row];
-        const double zp = log_sum(p, *std::max_element(p.begin(), p.end()));
-        const double zq = log_sum(q, *std::max_element(q.begin(), q.end()));
-        for (std::size_t i = 0; i < p.size(); ++i) {
-            const double log_p = p[i] - zp;
-            total += std::exp(log_p) * (log_p - (q[i] - zq));
-        }
+        total += Distribution(p_logits[row]).kl(Distribution(q_logits[row]));
     }
     return p_logits.empty() ? 0 : total / static_cast<double>(p_logits.size());
 }
