@@ -90,12 +90,14 @@ void add_codec_options(CLI::App& app, lynx::CodecOptions& codec) {
 }
 
 void add_codec_parameter_options(CLI::App& app, lynx::CodecOptions& codec) {
-    app.add_option("--alpha", codec.alpha, "curvature of the alpha-law (alg1, lynx44)")->capture_default_str();
+    app.add_option("--alpha", codec.alpha, "curvature of the alpha-law (alpha-law codecs)")->capture_default_str();
     app.add_option("--chunk", codec.chunk_tokens, "tokens per chunk")->capture_default_str();
     app.add_option("--page", codec.page_tokens, "tokens per page")->capture_default_str();
-    app.add_option("--meta", codec.meta, "metadata precision (alg1, lynx44): f32, f16 or q8")->capture_default_str();
-    app.add_option("--sinks", codec.sinks, "first tokens kept exact in the anchor (nested44)")->capture_default_str();
-    app.add_option("--recent", codec.recent, "newest prompt tokens kept exact in the anchor (nested44)")
+    app.add_option("--meta", codec.meta, "metadata precision (alpha-law codecs): f32, f16 or q8")
+        ->capture_default_str();
+    app.add_option("--sinks", codec.sinks, "first tokens kept exact in the anchor (nested codecs)")
+        ->capture_default_str();
+    app.add_option("--recent", codec.recent, "newest prompt tokens kept exact in the anchor (nested codecs)")
         ->capture_default_str();
 }
 

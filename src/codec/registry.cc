@@ -2,8 +2,11 @@
 #include <array>
 
 #include "base/try.h"
+#include "codec/baseline/fp8.h"
+#include "codec/baseline/ggml_block.h"
 #include "codec/page_codec.h"
 #include "codec/ref/alpha_coder.h"
+#include "codec/ref/bf16_split.h"
 #include "codec/ref/int_group.h"
 #include "codec/ref/nested.h"
 #include "codec/ref/raw_f16.h"
@@ -89,6 +92,8 @@ constexpr std::array kCodecs{
           alpha<AlphaSpec{.id = CodecId::alg1_nosign, .cut = AlphaCut::zero_merged}>},
     Entry{CodecId::alg1_clip16, "alg1-clip16", "alg1-clip16-mono", "alg1 clipped to 16 anchor symbols",
           alpha<AlphaSpec{.id = CodecId::alg1_clip16, .anchor_bits = 4, .cut = AlphaCut::clipped}>},
+    Entry{CodecId::bf16_split, "bf16-split", "bf16-split-mono", "the upper and the lower byte of bfloat16",
+          [](const CodecParams&) { return make_bf16_split(); }},
     // Integers and floats with plain scales.
     Entry{CodecId::int8_split, "int8-split", "int8-split-mono", "int8 cut into two tiers of 4 bits",
           int_group<IntGroupSpec{.id = CodecId::int8_split, .split = true}>},
@@ -108,6 +113,14 @@ constexpr std::array kCodecs{
           int_group<IntGroupSpec{.id = CodecId::int8_page, .group_channels = 0, .whole_page = true}>},
     Entry{CodecId::int4_page, "int4-page", "", "symmetric 4-bit integers with one scale per page",
           int_group<IntGroupSpec{.id = CodecId::int4_page, .bits = 4, .group_channels = 0, .whole_page = true}>},
+    Entry{CodecId::fp8_token, "fp8-token", "", "E4M3 with one scale per token",
+          [](const CodecParams&) { return make_fp8(CodecId::fp8_token, true); }},
+    Entry{CodecId::fp8_page, "fp8-page", "", "E4M3 with one scale per page",
+          [](const CodecParams&) { return make_fp8(CodecId::fp8_page, false); }},
+    Entry{CodecId::q8_0, "q8_0", "", "ggml's blocks of 32 8-bit integers",
+          [](const CodecParams&) { return make_q8_0(); }},
+    Entry{CodecId::q4_0, "q4_0", "", "ggml's blocks of 32 4-bit integers",
+          [](const CodecParams&) { return make_q4_0(); }},
     Entry{CodecId::f16, "f16", "", "float16 as it is", [](const CodecParams&) { return make_raw_f16(); }},
 };
 
