@@ -10,6 +10,7 @@
 #include "codec/ref/int_group.h"
 #include "codec/ref/nested.h"
 #include "codec/ref/raw_f16.h"
+#include "codec/simd/backend.h"
 
 namespace lynx::codec {
 namespace {
@@ -124,7 +125,37 @@ constexpr std::array kCodecs{
     Entry{CodecId::f16, "f16", "", "float16 as it is", [](const CodecParams&) { return make_raw_f16(); }},
 };
 
+constexpr std::string_view kScalar = "scalar";
+
+/// Highway's bit of a backend, 0 for scalar; the best runnable one for an empty name.
+Result<std::int64_t> target_of(std::string_view backend) {
+    std::string names;
+    for (const simd::SimdTarget& t : simd::list_targets()) {
+        if (t.runnable && (backend.empty() || backend == t.name)) {
+            return t.bit;
+        }
+        if (backend == t.name) {
+            return Status{ErrorCode::invalid_argument, "backend: this CPU does not run " + t.name};
+        }
+        names += t.name + ", ";
+    }
+    if (backend.empty() || backend == kScalar) {
+        return std::int64_t{0};
+    }
+    return Status{ErrorCode::invalid_argument, "backend: expected one of " + names + std::string(kScalar) +
+                                                   ", actual \"" + std::string(backend) + "\""};
+}
+
 }  // namespace
+
+std::vector<BackendInfo> list_backends() {
+    std::vector<BackendInfo> all;
+    for (simd::SimdTarget& t : simd::list_targets()) {
+        all.push_back({std::move(t.name), t.runnable});
+    }
+    all.push_back({std::string(kScalar), true});
+    return all;
+}
 
 std::vector<CodecInfo> list_codecs() {
     std::vector<CodecInfo> all;
@@ -138,14 +169,16 @@ std::vector<CodecInfo> list_codecs() {
     return all;
 }
 
-Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const CodecParams& params) {
+Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const CodecParams& params,
+                                                   std::string_view backend) {
     LYNX_TRY(validate_params(params));
+    LYNX_ASSIGN(const std::int64_t target, target_of(backend));
     for (const Entry& e : kCodecs) {
         const bool mono = !e.mono_name.empty() && name == e.mono_name;
         if (name != e.name && !mono) {
             continue;
         }
-        auto coder = e.make(params);
+        auto coder = simd::on_target(e.make(params), params, target);
         CodecInfo info{std::string(name), mono ? std::uint8_t{1} : coder->tiers(), std::string(e.summary)};
         return std::make_unique<PageCodec>(std::move(info), params, std::move(coder), mono);
     }
@@ -157,8 +190,8 @@ Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const 
                   "codec: expected one of " + names + ", actual \"" + std::string(name) + "\""};
 }
 
-Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const CodecParams& params) {
-    LYNX_ASSIGN(std::unique_ptr<PageCodec> codec, make_page_codec(name, params));
+Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const CodecParams& params, std::string_view backend) {
+    LYNX_ASSIGN(std::unique_ptr<PageCodec> codec, make_page_codec(name, params, backend));
     return std::unique_ptr<Codec>(std::move(codec));
 }
 
