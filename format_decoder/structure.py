@@ -6,10 +6,53 @@ from dataclasses import dataclass
 
 import numpy as np
 
-CODECS = {1: "f16", 2: "int8", 3: "int4", 4: "int8-split", 5: "alg1", 6: "lynx44", 7: "nested44"}
-TIERED = ("int8-split", "alg1", "lynx44", "nested44")
+
+@dataclass(frozen=True)
+class Codec:
+    """A row of section 2's table of codecs."""
+
+    name: str
+    tiers: int = 1
+    exact_rows: bool = False
+
+
+CODECS = {
+    1: Codec("f16"),
+    2: Codec("int8"),
+    3: Codec("int4"),
+    4: Codec("int8-split", 2),
+    5: Codec("alg1", 2),
+    6: Codec("lynx44", 2),
+    7: Codec("nested44", 2, exact_rows=True),
+    8: Codec("lynx35", 2),
+    9: Codec("lynx53", 2),
+    10: Codec("lynx62", 2),
+    11: Codec("nested35", 2, exact_rows=True),
+    12: Codec("nested26", 2, exact_rows=True),
+    13: Codec("nested224", 3, exact_rows=True),
+    14: Codec("alg1-a1", 2),
+    15: Codec("lynx-int4"),
+    16: Codec("alg1-a1-int4"),
+    17: Codec("alg1-nopage", 2),
+    18: Codec("alg1-nochunk", 2),
+    19: Codec("alg1-linear", 2),
+    20: Codec("alg1-nobias", 2),
+    21: Codec("alg1-nosign", 2),
+    22: Codec("alg1-clip16", 2),
+    23: Codec("alg1-log", 2),
+    24: Codec("bf16-split", 2),
+    25: Codec("int8-page"),
+    26: Codec("int4-page"),
+    27: Codec("int8-token"),
+    28: Codec("int4-token"),
+    29: Codec("int8-g128"),
+    30: Codec("int4-g128"),
+    31: Codec("fp8-page"),
+    32: Codec("fp8-token"),
+    33: Codec("q8_0"),
+    34: Codec("q4_0"),
+}
 F16, BF16, F32 = 0, 1, 2
-ITEM_BYTES = {F16: 2, BF16: 2, F32: 4}
 HEADER_BYTES = 64
 BODY_BYTES_MAX = (1 << 26) - HEADER_BYTES
 
@@ -26,7 +69,7 @@ class FormatError(Exception):
 class Parameters:
     """The fields that payloads and files share."""
 
-    codec: str
+    codec: Codec
     mono: bool
     tiers: int
     dtype: int
@@ -64,16 +107,16 @@ def make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk_tokens, page_
     require(codec in CODECS, f"codec {codec}", "unsupported_version")
     mono = flags == 1
     require(flags in (0, 1), f"flags {flags}")
-    name = CODECS[codec]
-    require(name in TIERED or not mono, f"{name} has no mono form", "unsupported_version")
-    require(tiers == (2 if name in TIERED and not mono else 1), f"tiers {tiers}")
+    kind = CODECS[codec]
+    require(kind.tiers > 1 or not mono, f"{kind.name} has no mono form", "unsupported_version")
+    require(tiers == (1 if mono else kind.tiers), f"tiers {tiers}")
     require(dtype in (F16, BF16, F32), f"dtype {dtype}")
     require(meta in (0, 1, 2), f"meta {meta}")
     require(2.0**-10 <= alpha <= 2.0**20, f"alpha {alpha}")
     require(1 <= chunk_tokens <= 1024, f"chunk {chunk_tokens}")
     require(1 <= page_tokens <= 4096, f"page {page_tokens}")
     require(sinks <= 1024 and recent <= 1024, f"sinks {sinks}, recent {recent}")
-    return Parameters(name, mono, tiers, dtype, meta, np.float32(alpha), chunk_tokens, page_tokens, sinks, recent)
+    return Parameters(kind, mono, tiers, dtype, meta, np.float32(alpha), chunk_tokens, page_tokens, sinks, recent)
 
 
 def payload_length(data):
@@ -101,7 +144,7 @@ def parse_payload(data):
     require(1 <= tokens <= page, f"tokens {tokens}")
     require(1 <= channels <= 65536, f"channels {channels}")
     require(head + tail <= tokens, "exact rows")
-    require(head + tail == 0 or parameters.codec == "nested44", "exact rows")
+    require(head + tail == 0 or parameters.codec.exact_rows, "exact rows")
     require(tier > 0 or anchor_crc == 0, "anchor checksum in tier 0")
     return Payload(parameters, tokens, channels, head, tail, tier, anchor_crc, crc, bytes(data[HEADER_BYTES:]))
 
@@ -165,22 +208,21 @@ class BodyReader:
         self.at += size
         return out
 
-    def nibbles(self, tokens, channels):
-        """Section 3: rows of 4-bit symbols as uint8 [tokens, channels]."""
-        packed = self.array("u1", tokens, (channels + 1) // 2)
-        symbols = np.empty((tokens, packed.shape[1] * 2), np.uint8)
-        symbols[:, 0::2] = packed & 15
-        symbols[:, 1::2] = packed >> 4
-        return symbols[:, :channels]
+    def symbols(self, bits, tokens, channels):
+        """Section 3: rows of symbols of `bits` bits as uint8 [tokens, channels]."""
+        rows = self.array("u1", tokens, (channels * bits + 7) // 8)
+        string = np.unpackbits(rows, axis=1, bitorder="little")[:, :channels * bits].reshape(tokens, channels, bits)
+        return (string * (1 << np.arange(bits))).sum(axis=2).astype(np.uint8)
 
     def done(self):
         """A body has exactly the bytes its sections add up to."""
         require(self.at == len(self.body), "body length")
 
 
-def signed(nibbles):
-    """Section 3: two's complement of 4 bits."""
-    return (nibbles.astype(np.int32) ^ 8) - 8
+def signed(symbols, bits=4):
+    """Section 3: two's complement of `bits` bits."""
+    top = 1 << (bits - 1)
+    return (symbols.astype(np.int32) ^ top) - top
 
 
 def round_to(dtype, x):

@@ -55,7 +55,7 @@ void add_decode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code
     CLI::App* c = parent.add_subcommand("decode", "decode a .lynx file to .npy");
     c->add_option("IN", a->in, ".lynx file to read")->required();
     c->add_option("OUT", a->out, ".npy file to write")->required();
-    c->add_option("--tier", a->tier, "anchor or full")->capture_default_str();
+    c->add_option("--tier", a->tier, "anchor, full or a number from 0")->capture_default_str();
     c->callback([a, &code] { code = exit_code(lynx::decode_lynx_file(a->in, a->out, a->tier)); });
 }
 

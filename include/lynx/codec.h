@@ -13,7 +13,7 @@ namespace lynx {
 
 struct CodecDescription {
     std::string name;
-    std::uint8_t tiers = 1;  ///< payloads per page: 2 for progressive codecs, else 1
+    std::uint8_t tiers = 1;  ///< payloads per page: 2 or more for progressive codecs, else 1
     std::string summary;     ///< one line
 };
 
@@ -23,12 +23,12 @@ struct CodecDescription {
 /// Parameters of an encoding; a codec ignores what it has no use for.
 struct CodecOptions {
     std::string name = "nested44";    ///< one of available_codecs()
-    double alpha = 255;               ///< alpha-law curvature, 2^-10..2^20 (alg1, lynx44)
+    double alpha = 255;               ///< alpha-law curvature, 2^-10..2^20
     std::uint32_t chunk_tokens = 32;  ///< 1..1024
     std::uint32_t page_tokens = 256;  ///< 1..4096
-    std::string meta = "f32";         ///< metadata of alg1 and lynx44: f32, f16 or q8
-    std::uint32_t sinks = 4;          ///< first tokens kept exact in the anchor (nested44), 0..1024
-    std::uint32_t recent = 16;        ///< newest tokens kept exact in the anchor (nested44), 0..1024
+    std::string meta = "f32";         ///< metadata of the alpha-law codecs: f32, f16 or q8
+    std::uint32_t sinks = 4;          ///< first tokens kept exact in the anchor (nested codecs), 0..1024
+    std::uint32_t recent = 16;        ///< newest tokens kept exact in the anchor (nested codecs), 0..1024
 };
 
 /// What a .lynx file holds.
@@ -50,7 +50,8 @@ struct CodecFileReport {
 [[nodiscard]] Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::string& out_lynx,
                                                       const CodecOptions& options);
 
-/// Decodes to an .npy file of the source's dtype. `tier`: "anchor" or "full"; a codec with one tier has the same in both.
+/// Decodes to an .npy file of the source's dtype. `tier`: "anchor", "full" or a number from 0; a codec with one tier has the
+/// same in all.
 [[nodiscard]] Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, const std::string& tier);
 
 /// Verifies a whole file (every checksum, every symbol) and reports on it. With a non-empty `symbols_npz`, writes the symbols

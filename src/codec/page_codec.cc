@@ -46,10 +46,28 @@ std::string shape_text(std::uint32_t tokens, std::uint32_t channels) {
     return text;
 }
 
+/// Precondition: there is one.
+Status name_non_finite(kv::ConstView page, const PageContext& context) {
+    const std::optional<ElementIndex> bad = find_non_finite(page);
+    LYNX_CHECK(bad.has_value());
+    return {ErrorCode::invalid_argument, "encode: element at token " +
+                                             std::to_string(std::uint64_t{context.first_token} + bad->token) +
+                                             ", channel " + std::to_string(bad->channel) + " is NaN or infinite"};
+}
+
 template <class Span>
 using Bodies = std::array<Span, kTiersMax>;
 
 }  // namespace
+
+bool PageCoder::encode_checked(kv::ConstView core, const PageContext& context,
+                               std::span<std::span<std::byte>> bodies) const {
+    if (find_non_finite(core)) {
+        return false;
+    }
+    encode(core, context, bodies);
+    return true;
+}
 
 struct PageCodec::OpenedPage {
     PayloadHeader header;           ///< of tier 0
@@ -162,8 +180,13 @@ Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::sp
                 write_context(context, std::span<std::byte, kContextBytes>(exact, kContextBytes));
                 exact += kContextBytes;
             }
-            copy_rows_out(page.slice_tokens(0, h.exact_head), exact);
-            copy_rows_out(page.slice_tokens(page.tokens - h.exact_tail, h.exact_tail), exact + head_bytes(h));
+            const kv::ConstView head = page.slice_tokens(0, h.exact_head);
+            const kv::ConstView tail = page.slice_tokens(page.tokens - h.exact_tail, h.exact_tail);
+            if (find_non_finite(head) || find_non_finite(tail)) {
+                return name_non_finite(page, context);
+            }
+            copy_rows_out(head, exact);
+            copy_rows_out(tail, exact + head_bytes(h));
             rest = rest.subspan(prefix_bytes(h));
         }
         const std::size_t n = core.tokens == 0 ? 0 : coder_->body_bytes_max(core, t);
@@ -174,7 +197,9 @@ Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::sp
         PageContext of_core = context;
         of_core.first_token += h.exact_head;
         const std::span used = std::span(bodies).first(coder_->tiers());
-        coder_->encode(page.slice_tokens(h.exact_head, core.tokens), of_core, used);
+        if (!coder_->encode_checked(page.slice_tokens(h.exact_head, core.tokens), of_core, used)) {
+            return name_non_finite(page, context);
+        }
         if (!coder_->fixed_size()) {
             trim(h, used, out);
         }

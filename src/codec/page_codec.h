@@ -72,7 +72,8 @@ private:
 };
 
 /// make_codec with the concrete type, for code inside the codec module.
-[[nodiscard]] Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const CodecParams& params);
+[[nodiscard]] Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const CodecParams& params,
+                                                                 std::string_view backend = {});
 
 /// The registry name behind an id. unsupported_version: a mono flag on a codec that has no such form.
 [[nodiscard]] Result<std::string_view> codec_name(CodecId id, bool mono);

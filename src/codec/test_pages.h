@@ -114,8 +114,9 @@ inline std::vector<base::ByteView> views(const std::vector<base::Bytes>& payload
     return {payloads.begin(), payloads.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-inline std::unique_ptr<Codec> codec_or_die(std::string_view name, const CodecParams& params = {}) {
-    Result<std::unique_ptr<Codec>> made = make_codec(name, params);
+inline std::unique_ptr<Codec> codec_or_die(std::string_view name, const CodecParams& params = {},
+                                           std::string_view backend = {}) {
+    Result<std::unique_ptr<Codec>> made = make_codec(name, params, backend);
     if (!made.ok()) {
         throw std::runtime_error(made.status().to_string());
     }

@@ -433,11 +433,11 @@ Status DeviceCodecOn<Device>::decode(std::span<const DecodePage> pages) {
     return {};
 }
 
-/// Makes the codec and its tables on `device`.
+/// Makes the codec and its tables on `device`; its host() is the scalar reference.
 template <class Device>
 [[nodiscard]] Result<std::unique_ptr<DeviceCodec>> make_device_codec(std::string_view name, const CodecParams& params,
                                                                      Device device) {
-    LYNX_ASSIGN(std::unique_ptr<PageCodec> codec, make_page_codec(name, params));
+    LYNX_ASSIGN(std::unique_ptr<PageCodec> codec, make_page_codec(name, params, "scalar"));
     auto made = std::make_unique<DeviceCodecOn<Device>>(std::move(codec), std::move(device));
     LYNX_TRY(made->prepare());
     return std::unique_ptr<DeviceCodec>(std::move(made));

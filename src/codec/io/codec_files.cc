@@ -38,6 +38,21 @@ CodecFileReport make_report(const codec::FileHeader& h, std::span<const base::By
     return r;
 }
 
+/// How many tiers "anchor", "full" or a tier's number asks for.
+Result<std::size_t> tier_count(const std::string& tier, std::uint8_t tiers) {
+    if (tier == "anchor") {
+        return std::size_t{1};
+    }
+    if (tier == "full") {
+        return std::size_t{tiers};
+    }
+    if (tier.size() == 1 && tier[0] >= '0' && tier[0] - '0' < tiers) {
+        return static_cast<std::size_t>(tier[0] - '0') + 1;
+    }
+    return Status{ErrorCode::invalid_argument, "tier: expected anchor, full or a number below " +
+                                                   std::to_string(tiers) + ", actual \"" + tier + "\""};
+}
+
 }  // namespace
 
 std::vector<CodecDescription> available_codecs() {
@@ -100,9 +115,6 @@ Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::st
 }
 
 Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, const std::string& tier) {
-    if (tier != "anchor" && tier != "full") {
-        return {ErrorCode::invalid_argument, "tier: expected anchor or full, actual \"" + tier + "\""};
-    }
     LYNX_ASSIGN(const base::Bytes bytes, codec::read_file(in_lynx));
     Result<codec::LynxFile> parsed = codec::parse_container(bytes);
     if (!parsed.ok()) {
@@ -114,7 +126,7 @@ Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, 
         return {ErrorCode::invalid_argument, in_lynx + ": bfloat16 has no .npy form"};
     }
     const kv::Paging paging = h.paging();
-    const std::size_t tiers = tier == "anchor" ? 1 : h.tiers;
+    LYNX_ASSIGN(const std::size_t tiers, tier_count(tier, h.tiers));
     std::vector<base::Bytes> pages;
     for (std::uint32_t i = 0; i < paging.pages(); ++i) {
         const std::vector<base::ByteView> payloads = parsed.value().page(i, tiers);
