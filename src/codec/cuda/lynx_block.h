@@ -37,6 +37,8 @@ struct PageBins {
     std::uint64_t count[kLynxMagnitudes];
 };
 
+inline constexpr float kHalfLevel = 0.5F;
+
 /// About the level of `a`; alpha_level_from makes it exact.
 [[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE std::int32_t guessed_level(const LawTables& law, float a) noexcept {
 #ifdef __CUDA_ARCH__
@@ -44,7 +46,7 @@ struct PageBins {
 #else
     const float log2 = std::log2(1.0F + law.alpha * a);
 #endif
-    return limited(static_cast<std::int32_t>(log2 * law.levels_per_log2 + 0.5F), 0, law.levels);
+    return limited(static_cast<std::int32_t>(log2 * law.levels_per_log2 + kHalfLevel), 0, law.levels);
 }
 
 template <class E>
