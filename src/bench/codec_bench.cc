@@ -1,4 +1,5 @@
 // lynxkv bench codec: every codec on every backend with every number of threads, over one working set of real KV.
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,8 +23,11 @@ constexpr double kMib = 1024 * 1024;
 constexpr std::uint32_t kThreadsMax = 1024;
 constexpr std::uint32_t kSetsInMemory = 3;  // source, payloads, destination
 
-/// Starts the kernel's count of the most resident memory anew.
-void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+/// Gives memory that earlier rows freed back, and starts the kernel's count of the most resident memory anew.
+void reset_peak_memory() {
+    ::malloc_trim(0);
+    std::ofstream("/proc/self/clear_refs") << "5";
+}
 
 double peak_memory_mib() {
     std::ifstream in("/proc/self/status");
@@ -138,13 +142,13 @@ private:
     }
 
     Result<CodecBenchRow> measure(const codec::Codec& codec, std::uint32_t threads) {
+        set_->prepare(codec);
         reset_peak_memory();
         const auto full = static_cast<std::uint8_t>(codec.info().tiers - 1);
         CodecBenchRow row;
         row.codec = codec.info().name;
         row.threads = threads;
         LYNX_ASSIGN(row.memcpy_gbps, speed([&] { return Result<double>(set_->copy(threads)); }));
-        set_->prepare(codec);
         LYNX_ASSIGN(row.encode_gbps, speed([&] { return set_->encode(codec, threads); }));
         LYNX_ASSIGN(row.decode_anchor_gbps, speed([&] { return set_->decode(codec, 0, threads); }));
         const DecodedError anchor = set_->error();

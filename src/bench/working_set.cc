@@ -33,7 +33,7 @@ WorkingSet::WorkingSet(const PromptKv& kv, const kv::Geometry& geometry, std::ui
     copies_ = (bytes_min + copy_bytes_ - 1) / copy_bytes_;
     copies_ = copies_ == 0 ? 1 : copies_;
     source_ = std::make_unique_for_overwrite<std::byte[]>(bytes());
-    destination_ = std::make_unique_for_overwrite<std::byte[]>(bytes());
+    destination_ = std::make_unique<std::byte[]>(bytes());  // written once, so that no pass meets fresh memory
     std::byte* next = source_.get();
     for (std::uint64_t copy = 0; copy < copies_; ++copy) {
         for (std::uint32_t p = 0; p < kv.planes.size(); ++p) {
