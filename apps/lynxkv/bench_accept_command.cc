@@ -75,6 +75,7 @@ void add_bench_accept(CLI::App& bench, Context context) {
 
 void add_bench_ablation(CLI::App& bench, Context context) {
     auto a = std::make_shared<Arguments>();
+    a->config.against_full = false;
     CLI::App* command = add_command(bench, a, "ablation",
                                     "bench accept for every codec, and for each of its parameters around the default");
     command->callback([a, context] {

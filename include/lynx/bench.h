@@ -139,6 +139,7 @@ struct AcceptConfig {
     std::vector<CodecOptions> codecs;
     std::uint32_t places = 8;   ///< per text
     std::uint32_t tokens = 32;  ///< per place: teacher-forced rows, and drafts
+    bool against_full = true;   ///< fill AcceptRow::full; takes about as long as the rest
     /// One line per step done.
     std::function<void(const std::string&)> on_progress;
 };
@@ -164,8 +165,7 @@ struct AcceptRow {
     std::string tier;        ///< "anchor", "tier1" and so on, "full"; a codec with one tier has only the last
     double bits = 0;         ///< all-in and cumulative, per KV element, over all places
     AcceptFigures original;  ///< against the original KV
-    std::optional<AcceptFigures>
-        full;  ///< an anchor against its own codec's full tier, which is what verification uses
+    std::optional<AcceptFigures> full;  ///< an earlier tier against its codec's full one, which verification uses
 };
 
 struct AcceptReport {

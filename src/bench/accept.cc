@@ -224,6 +224,9 @@ private:
             Distributions text = distributions(std::move(text_logits));
             LYNX_ASSIGN(const Logits forced, reference.teacher_forced(original.greedy));
             samples.original.add(original, text, forced);
+            if (!config_.against_full) {
+                continue;
+            }
             if (tier + 1 < tiers.size()) {
                 LYNX_ASSIGN(const Logits forced_full, reference.teacher_forced(full.greedy));
                 samples.full.add(full, text, forced_full);
@@ -245,7 +248,7 @@ private:
                 row.tier = last ? "full" : tier == 0 ? "anchor" : std::string("tier") + std::to_string(tier);
                 row.bits = 8 * static_cast<double>(samples.bytes) / static_cast<double>(samples.elements);
                 row.original = samples.original.figures(config_.tokens);
-                if (!last) {
+                if (!last && config_.against_full) {
                     row.full = samples.full.figures(config_.tokens);
                 }
                 report_.rows.push_back(std::move(row));

@@ -1,4 +1,5 @@
 // lynxkv bench codec: every codec on every backend with every number of threads, over one working set of real KV.
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,8 +23,11 @@ constexpr double kMib = 1024 * 1024;
 constexpr std::uint32_t kThreadsMax = 1024;
 constexpr std::uint32_t kSetsInMemory = 3;  // source, payloads, destination
 
-/// Starts the kernel's count of the most resident memory anew.
-void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+/// Gives memory that earlier rows freed back, and starts the kernel's count of the most resident memory anew.
+void reset_peak_memory() {
+    ::malloc_trim(0);
+    std::ofstream("/proc/self/clear_refs") << "5";
+}
 
 double peak_memory_mib() {
     std::ifstream in("/proc/self/status");
@@ -49,13 +53,14 @@ public:
     Result<CodecBenchReport> run() {
         LYNX_TRY(plan());
         LYNX_TRY(prefill());
-        for (const auto& codec : codecs_) {
+        for (const std::string& name : names_) {
             for (const std::string& backend : backends_) {
+                LYNX_ASSIGN(const auto codec, codec::make_codec(name, params_, backend));
                 for (const std::uint32_t threads : config_.threads) {
                     if (stop_.stop_requested()) {
                         return Status{ErrorCode::cancelled, "interrupted"};
                     }
-                    progress(codec->info().name + ", " + backend + ", " + std::to_string(threads) + " threads");
+                    progress(name + ", " + backend + ", " + std::to_string(threads) + " threads");
                     LYNX_ASSIGN(CodecBenchRow row, measure(*codec, threads));
                     row.backend = backend;
                     report_.rows.push_back(std::move(row));
@@ -89,23 +94,26 @@ private:
                                                    " MiB three times do not fit the machine's " +
                                                    std::to_string(memory >> 20) + " MiB"};
         }
-        std::vector<std::string> names = config_.codecs;
-        if (names.empty()) {
+        names_ = config_.codecs;
+        if (names_.empty()) {
             for (const codec::CodecInfo& info : codec::list_codecs()) {
-                names.push_back(info.name);
+                names_.push_back(info.name);
             }
         }
-        LYNX_ASSIGN(const codec::CodecParams params, codec::to_params(config_.codec));
-        for (const std::string& name : names) {
-            LYNX_ASSIGN(auto codec, codec::make_codec(name, params));
-            codecs_.push_back(std::move(codec));
-        }
-        for (const std::string& backend : config_.backends) {
-            if (backend != "scalar") {
-                return {ErrorCode::invalid_argument, "backend: expected scalar, actual \"" + backend + "\""};
+        backends_ = config_.backends;
+        if (backends_.empty()) {
+            for (const codec::BackendInfo& backend : codec::list_backends()) {
+                if (backend.runnable) {
+                    backends_.push_back(backend.name);
+                }
             }
         }
-        backends_ = {"scalar"};
+        LYNX_ASSIGN(params_, codec::to_params(config_.codec));
+        for (const std::string& name : names_) {
+            for (const std::string& backend : backends_) {
+                LYNX_TRY(codec::make_codec(name, params_, backend).status());
+            }
+        }
         return {};
     }
 
@@ -114,7 +122,7 @@ private:
         LYNX_ASSIGN(const std::unique_ptr<engine::Engine> engine, node::open_engine(config_.model, false));
         LYNX_ASSIGN(const auto prompt, tokenize_text(*engine, config_.prompt, config_.prompt_tokens_max));
         LYNX_ASSIGN(const PromptKv kv, prefill_prompt(*engine, prompt));
-        set_.emplace(kv, engine->info().geometry, codecs_.front()->params().page_tokens, config_.working_set_bytes);
+        set_.emplace(kv, engine->info().geometry, params_.page_tokens, config_.working_set_bytes);
         report_.machine = machine_name();
         report_.model = engine->info().name;
         report_.prompt_tokens = static_cast<std::uint32_t>(prompt.size());
@@ -134,13 +142,13 @@ private:
     }
 
     Result<CodecBenchRow> measure(const codec::Codec& codec, std::uint32_t threads) {
+        set_->prepare(codec);
         reset_peak_memory();
         const auto full = static_cast<std::uint8_t>(codec.info().tiers - 1);
         CodecBenchRow row;
         row.codec = codec.info().name;
         row.threads = threads;
-        LYNX_ASSIGN(row.memcpy_gbps, speed([&] { return set_->copy(threads); }));
-        set_->prepare(codec);
+        LYNX_ASSIGN(row.memcpy_gbps, speed([&] { return Result<double>(set_->copy(threads)); }));
         LYNX_ASSIGN(row.encode_gbps, speed([&] { return set_->encode(codec, threads); }));
         LYNX_ASSIGN(row.decode_anchor_gbps, speed([&] { return set_->decode(codec, 0, threads); }));
         const DecodedError anchor = set_->error();
@@ -161,7 +169,8 @@ private:
 
     const CodecBenchConfig& config_;
     std::stop_token stop_;
-    std::vector<std::unique_ptr<codec::Codec>> codecs_;
+    codec::CodecParams params_;
+    std::vector<std::string> names_;
     std::vector<std::string> backends_;
     std::optional<WorkingSet> set_;
     CodecBenchReport report_;

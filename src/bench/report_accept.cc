@@ -70,9 +70,11 @@ std::string to_table(const AcceptReport& report) {
     for (const AcceptRow& r : report.rows) {
         row(r, r.tier.c_str(), r.original);
     }
-    out += "\nanchors against their own codec's full tier\n";
+    bool titled = false;
     for (const AcceptRow& r : report.rows) {
         if (r.full) {
+            out += titled ? "" : "\nearlier tiers against their codec's full one\n";
+            titled = true;
             row(r, r.tier.c_str(), *r.full);
         }
     }

@@ -2,11 +2,10 @@
 // room for their payloads and for what is decoded from them. Every copy is one sequence.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "bench/reference.h"
-#include "codec/codec.h"
+#include "codec/parallel.h"
 
 namespace lynx::bench {
 
@@ -35,12 +34,11 @@ public:
     /// Gives the payloads their memory, so that no pass waits for pages of it.
     void prepare(const codec::Codec& codec);
 
-    /// Each runs over all pages with that many threads and returns the seconds it took, or the first page's error.
-    /// encode: after prepare() for that codec.
+    /// Each goes over the whole set with that many threads and returns the seconds it took. Errors as encode_pages and decode_pages.
+    /// encode: after prepare() for that codec. decode: tiers 0..tier of what was encoded last.
     [[nodiscard]] Result<double> encode(const codec::Codec& codec, std::uint32_t threads);
-    /// Tiers 0..tier of what was encoded last.
     [[nodiscard]] Result<double> decode(const codec::Codec& codec, std::uint8_t tier, std::uint32_t threads);
-    [[nodiscard]] Result<double> copy(std::uint32_t threads);
+    [[nodiscard]] double copy(std::uint32_t threads);
 
     /// All-in bits per element through tier `tier` of what was encoded last.
     [[nodiscard]] double bits(std::uint8_t tier) const;
@@ -48,25 +46,16 @@ public:
     [[nodiscard]] DecodedError error() const;
 
 private:
-    struct Page {
-        std::size_t offset = 0;  ///< of its first byte in the set
-        kv::DType dtype = kv::DType::f16;
-        std::uint32_t tokens = 0;
-        std::uint32_t channels = 0;
-        codec::PageContext context;
-        std::vector<base::Bytes> payloads;
-    };
-    Result<double> for_pages(std::uint32_t threads, const std::function<Status(Page&)>& work);
-    [[nodiscard]] kv::ConstView source(const Page& page) const noexcept;
-    [[nodiscard]] kv::View destination(const Page& page) const noexcept;
+    [[nodiscard]] kv::View destination(std::size_t page) const noexcept;
 
     std::uint64_t copies_ = 1;
     std::uint64_t copy_bytes_ = 0;
     std::uint64_t copy_elements_ = 0;
-    std::vector<Page> pages_;  ///< copy by copy
-    std::size_t copy_pages_ = 0;
     std::unique_ptr<std::byte[]> source_;
     std::unique_ptr<std::byte[]> destination_;
+    std::vector<codec::PageToEncode> pages_;  ///< copy by copy, back to back in source_
+    std::vector<base::Bytes> payloads_;       ///< [page][tier]
+    std::size_t tiers_ = 0;
 };
 
 }  // namespace lynx::bench

@@ -71,7 +71,7 @@ class Good(Case):
 
     def test_bench_codec_prints_one_row_per_codec_and_threads(self):
         r = run("bench", "codec", *FAKE, "-p", TEXT, "--prompt-tokens", 300, "--working-set", 1, "--repeats", 1, "--threads", "1,2",
-                "--codecs", "nested44,int8,f16", "--json")
+                "--backends", "scalar", "--codecs", "nested44,int8,f16", "--json")
         self.assertEqual(r.returncode, 0, r.stderr)
         report = parse(r.stdout)
         self.assertEqual(report["prompt_tokens"], 300)

@@ -61,7 +61,7 @@ class Install(unittest.TestCase):
         self.assertIn(f"Library soname: [liblynxkv-codec.so.{self.abi}]", dynamic)
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
         for library in needed:
-            self.assertRegex(library, r"^(libdeflate|libstdc\+\+|libm|libgcc_s|libc|ld-linux.*|libasan|libubsan|libtsan)\.so")
+            self.assertRegex(library, r"^(libdeflate|libhwy|libstdc\+\+|libm|libgcc_s|libc|ld-linux.*|libasan|libubsan|libtsan)\.so")
         symbols = run("nm", "-D", "--with-symbol-versions", "--defined-only", self.find("liblynxkv-codec.so"))
         self.assertIn(f"lynxkv_encode@@LYNXKV_CODEC_{self.abi}", symbols)
 
