@@ -20,6 +20,7 @@ void add_prefill_command(CLI::App& app, Context context);
 void add_decode_command(CLI::App& app, Context context);
 void add_generate_command(CLI::App& app, Context context);
 void add_bench_command(CLI::App& app, Context context);
+void add_serve_command(CLI::App& app, Context context);
 void add_model_command(CLI::App& app, Context context);
 
 }  // namespace lynxkv

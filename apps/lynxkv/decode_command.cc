@@ -15,8 +15,11 @@ void DecodeOptions::add(CLI::App& app) {
     app.add_flag("--chat", request.chat, "wrap the prompt in the model's chat template");
     add_codec_options(app, request.codec);
     add_sampling_options(app, request);
+    app.add_option("--prefill-timeout", config.prefill_timeout_s,
+                   "seconds without news of the prefill after which the request fails")
+        ->capture_default_str();
     app.add_option("--stall-timeout", config.stall_timeout_s,
-                   "seconds without any arrival after which the request fails")
+                   "seconds without any arrival, once the prefill is done, after which the request fails")
         ->capture_default_str();
     app.add_flag("--provisional", provisional,
                  "show drafts (dimmed) before they are verified, and withdraw them visibly");

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
     lynxkv::add_generate_command(app, context);
     lynxkv::add_prefill_command(app, context);
     lynxkv::add_decode_command(app, context);
+    lynxkv::add_serve_command(app, context);
     lynxkv::add_codec_command(app, exit_code);
     lynxkv::add_model_command(app, context);
     lynxkv::add_bench_command(app, context);

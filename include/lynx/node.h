@@ -57,7 +57,9 @@ struct DecodeConfig {
     LinkEmulation link;
     double connect_timeout_s = 10;
     double peer_timeout_s = 5;
-    double stall_timeout_s = 30;  ///< a request without any progress for this long fails with timeout
+    double prefill_timeout_s =
+        600;  ///< a request whose prefill says nothing for this long fails with timeout: it may wait for others
+    double stall_timeout_s = 30;  ///< so does one whose prefill is done and whose transfer stands still for this long
 };
 
 struct GenerateRequest {
@@ -83,7 +85,7 @@ struct TextUpdate {
     std::uint32_t retracted = 0;   ///< drafts withdrawn by this update
 };
 
-/// What a caller may watch while a request runs; every member may be empty. Called on the thread that called generate().
+/// What a caller may watch while a request runs; every member may be empty. Called on the inference thread: be quick.
 struct GenerateEvents {
     std::function<void(std::uint32_t done, std::uint32_t total, bool prefix_hit)> on_prefill;
     std::function<void(const TextUpdate&)> on_text;

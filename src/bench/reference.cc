@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/try.h"
-#include "node/prefill.h"
 #include "bench/distribution.h"
+#include "node/prefill.h"
 
 namespace lynx::bench {
 

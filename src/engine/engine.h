@@ -55,6 +55,11 @@ struct ModelInfo {
     std::vector<Token> end_tokens;       ///< any of them ends a generation
 };
 
+struct ChatMessage {
+    std::string role;  ///< system, user or assistant
+    std::string content;
+};
+
 class Engine {
 public:
     virtual ~Engine() = default;
@@ -87,9 +92,9 @@ public:
     [[nodiscard]] virtual Result<std::vector<Token>> tokenize(std::string_view text, bool parse_special) const = 0;
     /// The bytes of a token (may be part of a UTF-8 sequence; empty for control and unknown tokens).
     [[nodiscard]] virtual std::string piece(Token token) const = 0;
-    /// A user message wrapped in the model's chat template, ready to tokenize with parse_special. invalid_argument
-    /// when it has none.
-    [[nodiscard]] virtual Result<std::string> chat_prompt(std::string_view user_message) const = 0;
+    /// A conversation in the model's chat template, ready for the assistant's turn and to tokenize with parse_special.
+    /// invalid_argument when the model has none that is known.
+    [[nodiscard]] virtual Result<std::string> chat_prompt(std::span<const ChatMessage> messages) const = 0;
 };
 
 struct LlamaOptions {

@@ -40,8 +40,10 @@ Result<std::unique_ptr<DecodeRequest>> DecodeRequest::create(Setup setup) {
 
 void DecodeRequest::arrived(base::Nanos now) {
     last_arrival_ = now;
-    ++arrivals_;
     changed_.notify_all();
+    if (setup_.on_change) {
+        setup_.on_change();
+    }
 }
 
 void DecodeRequest::on_event(wire::Event event) {
@@ -143,14 +145,19 @@ RequestTimes DecodeRequest::times() const {
 
 Status DecodeRequest::check_alive(base::Nanos now) const {
     LYNX_TRY(status_);
-    if ((!full_complete_ || !token1_) && now - last_arrival_ > setup_.stall_timeout) {
-        return {ErrorCode::timeout, "the transfer stalled: nothing arrived for " +
-                                        std::to_string(base::to_seconds(setup_.stall_timeout)) + " s"};
+    if (full_complete_ && token1_) {
+        return {};
+    }
+    const base::Nanos limit = times_.prefilled ? setup_.stall_timeout : setup_.prefill_timeout;
+    if (now - last_arrival_ > limit) {
+        return {ErrorCode::timeout, std::string(times_.prefilled ? "the transfer" : "the prefill") +
+                                        " stalled: nothing arrived for " + std::to_string(base::to_seconds(limit)) +
+                                        " s"};
     }
     return {};
 }
 
-Result<speculate::Action> DecodeRequest::next() {
+Result<speculate::Action> DecodeRequest::next(bool may_gate) {
     const base::Nanos t = now();
     bool anchor = false;
     bool full = false;
@@ -159,7 +166,6 @@ Result<speculate::Action> DecodeRequest::next() {
     {
         const std::lock_guard lock(mutex_);
         LYNX_TRY(check_alive(t));
-        arrivals_seen_ = arrivals_;
         anchor = anchor_complete_;
         full = full_complete_;
         token1 = token1_;
@@ -182,6 +188,7 @@ Result<speculate::Action> DecodeRequest::next() {
     if (!full && eta) {
         speculation_->on_transfer_estimate(eta->last_page, eta->first_layer);
     }
+    speculation_->allow_gating(may_gate);
     speculate::Action action = speculation_->next(t);
     for (engine::Row& row : action.rows) {
         row.seq = setup_.seq;
@@ -199,40 +206,38 @@ void DecodeRequest::apply_staged_layers() {
     }
 }
 
-Status DecodeRequest::run(const speculate::Action& action) {
-    const bool on_full_kv = action.kind == ActionKind::verify || action.kind == ActionKind::decode;
-    const base::Nanos start = now();
+Status DecodeRequest::prepare(const speculate::Action& action) {
     // Before a draft too: the later drafts then attend to the full KV of the layers that are there, and hold more often.
     apply_staged_layers();
-    LYNX_CHECK(!on_full_kv || action.gated || layers_applied_ == layers());  // nothing is committed from partial KV
+    // Nothing is committed from partial KV.
+    LYNX_CHECK(action.kind == ActionKind::draft || action.gated || layers_applied_ == layers());
     LYNX_TRY(setup_.engine.truncate(setup_.seq, action.truncate_to));
-    base::Nanos waited_before{0};
-    {
-        const std::lock_guard lock(mutex_);
-        waited_before = times_.verify_waited;
-        if (action.kind == ActionKind::verify) {
-            times_.verify_start = start;
-        }
+    const std::lock_guard lock(mutex_);
+    waited_before_ = times_.verify_waited;
+    if (action.kind == ActionKind::verify) {
+        times_.verify_start = now();
     }
-    LYNX_TRY(setup_.engine.step(action.rows, action.gated ? this : nullptr));
-    LYNX_CHECK(!on_full_kv || layers_applied_ == layers());
-    const base::Nanos end = now();
-    base::Nanos waited{0};
+    return {};
+}
+
+Status DecodeRequest::complete(const speculate::Action& action, std::size_t first_row, base::Nanos start,
+                               base::Nanos end) {
+    LYNX_CHECK(action.kind == ActionKind::draft || layers_applied_ == layers());
+    speculate::StepTimes times;
     {
         const std::lock_guard lock(mutex_);
-        waited = times_.verify_waited - waited_before;
+        times.computed = end - start - (times_.verify_waited - waited_before_);
         if (action.kind == ActionKind::verify) {
             times_.verified = end;
         }
         // A page may have failed to decode while the step ran: then its result must not be used.
         LYNX_TRY(status_);
     }
-    speculate::StepTimes times{.computed = end - start - waited};
     if (action.gated) {
         times.after_last_gate = end - last_gate_;
     }
-    speculation_->on_step_done(
-        action, [this](std::size_t row) { return setup_.engine.logits(row); }, times);
+    const auto logits = [&](std::size_t row) { return setup_.engine.logits(first_row + row); };
+    speculation_->on_step_done(action, logits, times);
     return {};
 }
 
@@ -260,13 +265,6 @@ Status DecodeRequest::wait(std::uint32_t layer) {
     const std::lock_guard lock(mutex_);
     times_.verify_waited += last_gate_ - start;
     return {};
-}
-
-void DecodeRequest::wait(std::optional<base::Nanos> until) {
-    std::unique_lock lock(mutex_);
-    const base::Nanos most = std::chrono::seconds(1);
-    const base::Nanos left = until ? std::clamp(*until - now(), base::Nanos{0}, most) : most;
-    changed_.wait_for(lock, left, [this] { return arrivals_ != arrivals_seen_; });
 }
 
 }  // namespace lynx::node

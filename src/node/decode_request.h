@@ -52,8 +52,10 @@ public:
         const codec::Codec& codec;
         kv::Paging paging;
         speculate::Options speculation;
-        base::Nanos stall_timeout = std::chrono::seconds(30);
-        WaitForLayer wait_for_layer;  ///< empty: block on the condition variable
+        base::Nanos prefill_timeout = std::chrono::seconds(600);  ///< without news, until the prefill is done
+        base::Nanos stall_timeout = std::chrono::seconds(30);     ///< without news, from then on
+        std::function<void()> on_change;  ///< what next() says may have changed; any thread; may be empty
+        WaitForLayer wait_for_layer;      ///< empty: block on the condition variable
     };
 
     /// Reserves the sequence's KV.
@@ -66,12 +68,17 @@ public:
     void fail(Status status);
 
     // --- inference thread ---
-    /// What to do now: folds arrivals into the speculation. Fails when the request failed or stalled.
-    [[nodiscard]] Result<speculate::Action> next();
-    /// Runs one action on the engine. Precondition: kind is draft, verify or decode.
-    [[nodiscard]] Status run(const speculate::Action& action);
-    /// Blocks until something has arrived since the last next(), or until `until` (absent: a second), whichever is first.
-    void wait(std::optional<base::Nanos> until);
+    /// What to do now: folds arrivals into the speculation. Fails when the request failed or stalled. `may_gate`: a pass may wait at layer gates.
+    [[nodiscard]] Result<speculate::Action> next(bool may_gate);
+    /// Makes the sequence ready for the action's rows. Precondition, here and below: kind is draft, verify or decode.
+    [[nodiscard]] Status prepare(const speculate::Action& action);
+    /// What the step with the action's rows needs: the gate of a gated pass, else null.
+    [[nodiscard]] engine::LayerGate* gate(const speculate::Action& action) noexcept {
+        return action.gated ? this : nullptr;
+    }
+    /// Takes the results of the step that ran the action, which began at `start` and whose rows begin at `first_row` of the step.
+    [[nodiscard]] Status complete(const speculate::Action& action, std::size_t first_row, base::Nanos start,
+                                  base::Nanos end);
 
     [[nodiscard]] Status status() const;
     [[nodiscard]] RequestTimes times() const;
@@ -107,7 +114,6 @@ private:
     bool anchor_complete_ = false;
     bool full_complete_ = false;
     base::Nanos last_arrival_{0};
-    std::uint64_t arrivals_ = 0;
 
     // Inference thread only.
     std::optional<speculate::Speculation> speculation_;
@@ -115,7 +121,7 @@ private:
     base::Nanos last_gate_{0};  ///< when the latest layer gate opened
     bool told_anchor_ = false;
     bool told_full_ = false;
-    std::uint64_t arrivals_seen_ = 0;
+    base::Nanos waited_before_{0};  ///< at gates, before the step that runs
 };
 
 }  // namespace lynx::node

@@ -53,7 +53,9 @@ protected:
                                       .codec = *codec,
                                       .paging = paging,
                                       .speculation = speculation,
+                                      .prefill_timeout = std::chrono::seconds(600),
                                       .stall_timeout = std::chrono::seconds(30),
+                                      .on_change = {},
                                       .wait_for_layer = {}})
                    .value();
     }
@@ -119,9 +121,12 @@ TEST_F(DecodeRequestTest, LaterDraftsAttendToTheLayersThatAreComplete) {
         deliver(layer, 0);
     }
     const auto draft = [&] {
-        const speculate::Action action = live->next().value();
+        const speculate::Action action = live->next(true).value();
         ASSERT_EQ(action.kind, speculate::ActionKind::draft);
-        ASSERT_TRUE(live->run(action).ok());
+        const base::Nanos start = clock.now();
+        ASSERT_TRUE(live->prepare(action).ok());
+        ASSERT_TRUE(engine->step(action.rows, live->gate(action)).ok());
+        ASSERT_TRUE(live->complete(action, 0, start, clock.now()).ok());
     };
     draft();
     EXPECT_TRUE(holds(0, 0));
@@ -137,7 +142,7 @@ TEST_F(DecodeRequestTest, LaterDraftsAttendToTheLayersThatAreComplete) {
 TEST_F(DecodeRequestTest, TheFirstReasonOfAFailureCounts) {
     live->fail({ErrorCode::peer_lost, "the first"});
     live->on_event(wire::FirstToken{1, 1, -5});
-    EXPECT_EQ(live->next().status().code(), ErrorCode::peer_lost);
+    EXPECT_EQ(live->next(true).status().code(), ErrorCode::peer_lost);
 }
 
 }  // namespace

@@ -10,6 +10,18 @@
 
 namespace lynx::node {
 
+namespace {
+
+/// The request an event belongs to; 0, which no request has, for the handshake.
+std::uint64_t request_of(const wire::PeerReady& /*event*/) { return 0; }
+std::uint64_t request_of(const wire::PageReceived& event) { return event.key.request; }
+template <class Event>
+std::uint64_t request_of(const Event& event) {
+    return event.request;
+}
+
+}  // namespace
+
 PeerIo::PeerIo(std::unique_ptr<transport::Link> link, wire::SessionOptions options, const base::Clock& clock)
     : link_(std::move(link)), clock_(clock), session_(std::move(options), clock.now()) {}
 
@@ -52,8 +64,8 @@ void PeerIo::run() {
     }
     session_.close(status, clock_.now());
     transport::finish(session_, *link_, clock_, clock_.now() + transport::kLinger);
-    if (receiver_ != nullptr) {
-        receiver_->fail(status);
+    for (const auto& [_, receiver] : receivers_) {
+        receiver->fail(status);
     }
     const std::lock_guard lock(mutex_);
     ended_ = true;
@@ -79,8 +91,11 @@ void PeerIo::deliver(wire::Event event) {
         const std::lock_guard lock(mutex_);
         ready_ = true;
         changed_.notify_all();
-    } else if (receiver_ != nullptr) {
-        receiver_->on_event(std::move(event));
+        return;
+    }
+    const auto receiver = receivers_.find(std::visit([](const auto& e) { return request_of(e); }, event));
+    if (receiver != receivers_.end()) {
+        receiver->second->on_event(std::move(event));
     }
 }
 
@@ -109,24 +124,21 @@ Status PeerIo::begin(const wire::Request& request, DecodeRequest& receiver) {
     const bool ran = call([&] {
         status = session_.request(request, clock_.now());
         if (status.ok()) {
-            request_ = request.request;
-            generation_ = request.generation;
-            receiver_ = &receiver;
+            receivers_.emplace(request.request, &receiver);
         }
     });
     return ran ? status : this->status();
 }
 
-void PeerIo::end(const Status& outcome) {
+void PeerIo::end(std::uint64_t request, std::uint32_t generation, const Status& outcome) {
     call([&] {
-        if (receiver_ == nullptr) {
+        if (receivers_.erase(request) == 0) {
             return;
         }
-        receiver_ = nullptr;
         if (outcome.ok()) {
-            session_.done({request_, generation_}, clock_.now());
+            session_.done({request, generation}, clock_.now());
         } else {
-            session_.abort({request_, generation_, outcome.code(), outcome.message()}, clock_.now());
+            session_.abort({request, generation, outcome.code(), outcome.message()}, clock_.now());
         }
     });
 }

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -25,11 +26,11 @@ public:
     /// Closes the link and joins the thread.
     ~PeerIo();
 
-    /// Sends the request and delivers its events to `receiver` until end(). One request at a time.
+    /// Sends the request and delivers its events to `receiver` until end(). Several may be under way.
     [[nodiscard]] Status begin(const wire::Request& request, DecodeRequest& receiver);
-    /// After this returns nothing touches the receiver or its KV any more. `outcome` ok: the peer is told that everything arrived;
-    /// else: that the request is aborted, with that reason.
-    void end(const Status& outcome);
+    /// After this returns nothing touches the receiver of that request or its KV any more. `outcome` ok: the peer is told that everything
+    /// arrived; else: that the request is aborted, with that reason.
+    void end(std::uint64_t request, std::uint32_t generation, const Status& outcome);
     /// ok while the connection lives.
     [[nodiscard]] Status status() const;
 
@@ -47,9 +48,7 @@ private:
 
     // I/O thread only.
     wire::Session session_;
-    DecodeRequest* receiver_ = nullptr;
-    std::uint64_t request_ = 0;  ///< of the receiver
-    std::uint32_t generation_ = 0;
+    std::map<std::uint64_t, DecodeRequest*> receivers_;  ///< by request
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;

@@ -85,6 +85,9 @@ public:
     /// Token 1 is committed at once (it was drawn from exact logits). invalid_argument or limit_exceeded for bad options.
     [[nodiscard]] static Result<Speculation> create(Options options, std::uint32_t prompt_tokens, Token token1);
 
+    /// Whether a pass may be gated from now on: not while it would hold up other requests on the engine.
+    void allow_gating(bool allowed) noexcept { options_.gated = allowed; }
+
     // --- events (repeating one, or telling it after the finish, changes nothing) ---
     /// Tier 0 of every page is in place: drafting may start.
     void on_anchor_ready(base::Nanos now);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/rng.h"
+#include "base/try.h"
 #include "node/codec_negotiation.h"
 #include "node/decode_request.h"
 #include "node/prefill_service.h"
@@ -28,8 +29,9 @@ ModelConfig fake_model() {
 /// The decode node's inference loop as an application of the simulated loop: every engine step takes virtual time.
 class SimDecode {
 public:
-    SimDecode(node::DecodeRequest& live, wire::Request request, base::VirtualClock& clock, base::Nanos step_time)
-        : live_(live), request_(std::move(request)), clock_(clock), step_time_(step_time) {}
+    SimDecode(node::DecodeRequest& live, engine::Engine& engine, wire::Request request, base::VirtualClock& clock,
+              base::Nanos step_time)
+        : live_(live), engine_(engine), request_(std::move(request)), clock_(clock), step_time_(step_time) {}
 
     base::Nanos operator()(wire::Session& session, base::Nanos now) {
         while (auto event = session.poll_event()) {
@@ -47,7 +49,7 @@ public:
         if (stepping_ || over_) {
             return base::Nanos::max();  // called from inside a gate: deliver only
         }
-        auto action = live_.next();
+        auto action = live_.next(true);
         if (!action.ok()) {
             status_ = action.status();
             over_ = true;
@@ -61,7 +63,7 @@ public:
         stepping_ = true;
         gated_ = gated_ || action.value().gated;
         clock_.advance_to(clock_.now() + step_time_);
-        const Status ran = live_.run(action.value());
+        const Status ran = run(action.value());
         stepping_ = false;
         if (!ran.ok()) {
             status_ = ran;
@@ -70,12 +72,19 @@ public:
         }
         return clock_.now();
     }
+    Status run(const speculate::Action& action) {
+        const base::Nanos start = clock_.now();
+        LYNX_TRY(live_.prepare(action));
+        LYNX_TRY(engine_.step(action.rows, live_.gate(action)));
+        return live_.complete(action, 0, start, clock_.now());
+    }
     [[nodiscard]] bool over() const { return over_; }
     [[nodiscard]] bool gated() const { return gated_; }
     [[nodiscard]] const Status& status() const { return status_; }
 
 private:
     node::DecodeRequest& live_;
+    engine::Engine& engine_;
     wire::Request request_;
     base::VirtualClock& clock_;
     base::Nanos step_time_;
@@ -129,7 +138,9 @@ public:
                          .codec = *codec,
                          .paging = {static_cast<std::uint32_t>(prompt.size()), message.page_tokens},
                          .speculation = options,
+                         .prefill_timeout = std::chrono::seconds(30),
                          .stall_timeout = std::chrono::seconds(30),
+                         .on_change = {},
                          .wait_for_layer =
                              [&](node::DecodeRequest& request, std::uint32_t layer) {
                                  const bool there =
@@ -140,7 +151,7 @@ public:
                                                                  : Status{ErrorCode::timeout, "the layer never came"};
                              }})
                         .value();
-        SimDecode decode(*live, message, clock, step_time);
+        SimDecode decode(*live, *decode_, message, clock, step_time);
         node::PrefillWorker worker(*prefill_);
         node::PrefillService service(*prefill_, worker, {.notify = [] {}, .log = [](const std::string&) {}});
         wire::SessionOptions session;

@@ -150,8 +150,12 @@ public:
         return {static_cast<char>(kFirstPrintable + static_cast<std::uint32_t>(token) % kPrintables)};
     }
 
-    [[nodiscard]] Result<std::string> chat_prompt(std::string_view user_message) const override {
-        return "user: " + std::string(user_message) + "\nassistant: ";
+    [[nodiscard]] Result<std::string> chat_prompt(std::span<const ChatMessage> messages) const override {
+        std::string prompt;
+        for (const ChatMessage& message : messages) {
+            prompt.append(message.role).append(": ").append(message.content).append("\n");
+        }
+        return prompt + "assistant: ";
     }
 
 private:

@@ -1,6 +1,8 @@
 // The fake engine: the contract, and what the contract does not ask of others: every single KV element counts.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -142,7 +144,7 @@ TEST(Fake, TokensPiecesAndTheEndToken) {
     EXPECT_EQ(e->info().end_tokens, std::vector<Token>{95});
     EXPECT_EQ(e->piece(95), "");
     EXPECT_TRUE(make_fake({.vocabulary = 5})->info().end_tokens.empty());
-    EXPECT_NE(e->chat_prompt("x").value().find('x'), std::string::npos);
+    EXPECT_NE(e->chat_prompt(std::array{ChatMessage{"user", "x"}}).value().find('x'), std::string::npos);
 }
 
 TEST(Fake, IdentityIsWeightsAndShapeOnly) {

@@ -37,7 +37,7 @@ public:
     [[nodiscard]] Status clear(SeqId seq) override { return truncate(seq, 0); }
     [[nodiscard]] Result<std::vector<Token>> tokenize(std::string_view text, bool parse_special) const override;
     [[nodiscard]] std::string piece(Token token) const override;
-    [[nodiscard]] Result<std::string> chat_prompt(std::string_view user_message) const override;
+    [[nodiscard]] Result<std::string> chat_prompt(std::span<const ChatMessage> messages) const override;
 
 private:
     static bool on_node(ggml_tensor* node, bool ask, void* self);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <array>
 
 #include <chrono>
 #include <cmath>
@@ -83,7 +84,7 @@ TEST(LlamaModel, Gemma3HasSlidingLayersWithTheirOwnRotation) {
         EXPECT_EQ(layers[l].kv_heads, 1U);
         EXPECT_EQ(layers[l].key_dim, 256U);
     }
-    EXPECT_EQ(e->chat_prompt("hello").status().code(), ErrorCode::invalid_argument)
+    EXPECT_EQ(e->chat_prompt(std::array{ChatMessage{"user", "hello"}}).status().code(), ErrorCode::invalid_argument)
         << "the base model has no chat template";
     EXPECT_EQ(e->tokenize("a", false).value().front(), 2) << "it wants a BOS";
 }
@@ -104,7 +105,8 @@ TEST(LlamaModel, TextGoesInAndComesOut) {
     EXPECT_EQ(e->piece(-1), "");
     EXPECT_TRUE(e->tokenize("", true).value().empty());
 
-    const std::string prompt = e->chat_prompt("What is the capital of France?").value();
+    const std::string prompt =
+        e->chat_prompt(std::array{ChatMessage{"user", "What is the capital of France?"}}).value();
     EXPECT_THAT(prompt,
                 HasSubstr("<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"));
     std::vector<Row> rows = rows_of(e->tokenize(prompt, true).value());

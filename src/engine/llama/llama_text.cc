@@ -48,16 +48,23 @@ std::string LlamaEngine::piece(Token token) const {
     return {};
 }
 
-Result<std::string> LlamaEngine::chat_prompt(std::string_view user_message) const {
+Result<std::string> LlamaEngine::chat_prompt(std::span<const ChatMessage> messages) const {
     const char* chat_template = llama_model_chat_template(model_.get(), nullptr);
     if (chat_template == nullptr) {
         return Status{ErrorCode::invalid_argument, "model " + info_.name + " has no chat template"};
     }
-    const std::string content(user_message);
-    const llama_chat_message message{.role = "user", .content = content.c_str()};
-    std::string prompt(2 * content.size() + 1024, '\0');
+    std::vector<llama_chat_message> turns;
+    std::size_t bytes = 1024;
+    for (const ChatMessage& message : messages) {
+        turns.push_back({.role = message.role.c_str(), .content = message.content.c_str()});
+        bytes += 2 * message.content.size() + 64;
+    }
+    if (bytes > kTextBytesMax) {
+        return Status{ErrorCode::limit_exceeded, "chat: the messages are too long"};
+    }
+    std::string prompt(bytes, '\0');
     for (int attempt = 0; attempt < 2; ++attempt) {
-        const std::int32_t n = llama_chat_apply_template(chat_template, &message, 1, true, prompt.data(),
+        const std::int32_t n = llama_chat_apply_template(chat_template, turns.data(), turns.size(), true, prompt.data(),
                                                          static_cast<std::int32_t>(prompt.size()));
         if (n < 0) {
             break;

@@ -1,0 +1,44 @@
+#include "node/request_observer.h"
+
+#include <string>
+
+namespace lynx::node {
+
+void RequestObserver::on_times(const RequestTimes& times, std::uint32_t prompt_tokens) {
+    if (events_.on_prefill && times.prefill_done > prefill_seen_) {
+        prefill_seen_ = times.prefill_done;
+        events_.on_prefill(times.prefill_done, prompt_tokens, times.prefix_hit);
+    }
+}
+
+void RequestObserver::on_step(speculate::ActionKind kind, base::Nanos took) {
+    if (kind == speculate::ActionKind::decode) {
+        timeline_.decode_time += took;
+        ++timeline_.decode_steps;
+    } else if (kind == speculate::ActionKind::draft) {
+        timeline_.draft_time += took;
+        ++timeline_.draft_steps;
+    }
+}
+
+void RequestObserver::on_output(speculate::Speculation& speculation, base::Nanos now) {
+    const speculate::Output output = speculation.take_output();
+    timeline_.committed_at.insert(timeline_.committed_at.end(), output.committed.size(), now);
+    if (!output.provisional.empty() && !timeline_.first_provisional) {
+        timeline_.first_provisional = now;
+    }
+    provisional_.erase(provisional_.begin(), provisional_.begin() + output.confirmed);
+    provisional_.resize(provisional_.size() - output.retracted);
+    provisional_.insert(provisional_.end(), output.provisional.begin(), output.provisional.end());
+    if (!events_.on_text || (output.committed.empty() && output.provisional.empty() && output.retracted == 0)) {
+        return;
+    }
+    const std::string committed = speculation.take_text();
+    std::string provisional;
+    for (const engine::Token token : provisional_) {
+        provisional += engine_.piece(token);
+    }
+    events_.on_text({committed, provisional, output.retracted});
+}
+
+}  // namespace lynx::node
