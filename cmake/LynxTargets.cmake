@@ -1,21 +1,24 @@
 # lynx_library, lynx_test, lynx_fuzz: the only ways a target of ours is made, so flags live in one place.
 
 find_package(Threads REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(LIBDEFLATE REQUIRED IMPORTED_TARGET libdeflate)
-find_package(GTest REQUIRED)
+if(NOT LYNX_ONLY_CODEC)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(LIBDEFLATE REQUIRED IMPORTED_TARGET libdeflate)
+  find_package(GTest REQUIRED)
+endif()
 
 add_library(lynx_flags INTERFACE)
 # -ffp-contract=off: a fused a*b+c rounds once where the format says twice.
-target_compile_options(lynx_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
-                       -Wnon-virtual-dtor -Woverloaded-virtual -ffp-contract=off)
+set(lynx_cxx_flags -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
+    -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # gcc 12 sees uninitialised members in every moved std::variant and std::optional; the sanitizer runs look for the real ones.
-  target_compile_options(lynx_flags INTERFACE -Wno-maybe-uninitialized)
+  list(APPEND lynx_cxx_flags -Wno-maybe-uninitialized)
 endif()
 if(LYNX_WERROR)
-  target_compile_options(lynx_flags INTERFACE -Werror)
+  list(APPEND lynx_cxx_flags -Werror)
 endif()
+target_compile_options(lynx_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${lynx_cxx_flags}>")
 if(LYNX_SANITIZE)
   target_compile_options(lynx_flags INTERFACE -fsanitize=${LYNX_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(lynx_flags INTERFACE -fsanitize=${LYNX_SANITIZE})
@@ -33,6 +36,9 @@ endfunction()
 # lynx_test(codec_test SOURCES codec_test.cc DEPS lynx_codec LABELS check TIMEOUT 60): a GoogleTest binary, one ctest entry.
 # Labels: check (default; milliseconds to seconds), model (needs a real model), net (needs namespaces), long (./dev ci --long).
 function(lynx_test name)
+  if(LYNX_ONLY_CODEC)
+    return()
+  endif()
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE lynx_flags ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)

@@ -83,6 +83,7 @@ cmd_ci() {
     say "running the tests labelled check, built by clang"
     run_ctest build-clang -L '^check$' -LE '^long$'
     check_sanitizers
+    check_kernels
     if ((long)); then
         check_tidy --add-checks 'clang-analyzer-*'
         say "running the long tests"
@@ -159,4 +160,51 @@ cmd_golden() {
     say "golden files are up to date"
 }
 
-cmd_device_check() { die "this version has no GPU code, so there is nothing to check on a device"; }
+# The CUDA compiler, where there is one: on the path or where NVIDIA's packages put it.
+find_nvcc() {
+    local nvcc
+    for nvcc in "$(command -v nvcc || true)" "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"; do
+        [[ -x $nvcc ]] && printf '%s' "$nvcc" && return
+    done
+    return 1
+}
+
+# build_codecs FOLDER [CMAKE OPTIONS]: the codecs alone, by default with their kernels: a C++ compiler, CMake and nvcc are enough.
+build_codecs() {
+    cmake --preset cuda -B "$@" >&2
+    cmake --build "$1" -j "$jobs" >&2
+}
+
+# Kernels compile, for every architecture; nothing is run.
+check_kernels() {
+    local nvcc
+    if ! nvcc=$(find_nvcc); then
+        say "SKIPPED: the CUDA kernels are not compiled, for there is no nvcc"
+        return
+    fi
+    say "compiling the CUDA kernels"
+    build_codecs build-cuda -DCMAKE_CUDA_COMPILER="$nvcc"
+}
+
+# device-check [--emulate] [--values N]: conformance and throughput on this machine's GPU, written to $OUT or bench/results. Exit
+# status 77 where there is none. Compilers differ there, so warnings are no errors. --emulate runs the same algorithms on this processor, in build-emulated.
+cmd_device_check() {
+    local out=${OUT:-bench/results} nvcc
+    mkdir -p "$out"
+    if [[ " $* " == *' --emulate '* ]]; then
+        say "building the codecs"
+        build_codecs build-emulated -DLYNX_CUDA=OFF -DLYNX_WERROR=OFF
+        exec build-emulated/bin/lynx_device_check --out "$out" "$@"
+    fi
+    if ! nvidia-smi -L >/dev/null 2>&1 && [[ ! -e /dev/nvidia0 ]]; then
+        say "no GPU here: nothing is checked"
+        exit 77
+    fi
+    if ! nvcc=$(find_nvcc); then
+        say "no nvcc here: nothing is checked"
+        exit 77
+    fi
+    say "building the codecs and their kernels"
+    build_codecs build-cuda -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_ARCHITECTURES=native -DLYNX_WERROR=OFF
+    exec build-cuda/bin/lynx_device_check --out "$out" "$@"
+}

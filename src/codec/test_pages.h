@@ -72,7 +72,8 @@ public:
             }
         }
     }
-    /// Elements and the gaps between rows.
+    /// The elements and the gaps between rows.
+    [[nodiscard]] const base::Bytes& memory() const { return memory_; }
     [[nodiscard]] bool same_memory(const Page& other) const { return memory_ == other.memory_; }
     [[nodiscard]] bool same_elements(const Page& other) const {
         for (std::uint32_t t = 0; t < view_.tokens; ++t) {

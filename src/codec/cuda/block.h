@@ -10,16 +10,19 @@
 
 #include "base/host_device.h"
 
-/// Before a loop whose loads should be under way together.
+/// Before a loop whose iterations should be under way together, or whose arrays should stay in registers.
 #ifdef __CUDACC__
+#define LYNX_UNROLL _Pragma("unroll")
 #define LYNX_UNROLL_4 _Pragma("unroll 4")
 #else
+#define LYNX_UNROLL
 #define LYNX_UNROLL_4
 #endif
 
 namespace lynx::codec::cuda {
 
 inline constexpr std::uint32_t kBlockThreads = 256;
+inline constexpr std::uint32_t kLoadsAhead = 4;  ///< loads of a thread under way before it uses the first
 
 /// Runs a block's phases as loops, in an order that differs from block to block, so that a missing barrier shows.
 class HostBlock {

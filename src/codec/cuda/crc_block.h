@@ -107,8 +107,8 @@ struct CrcSegments {
                 }
             }
             std::uint32_t joined = 0;
-            for (std::uint32_t i = 0; i < 4; ++i) {
-                joined = local.word.times(joined ^ r.w[i]);
+            for (const std::uint32_t word : r.w) {
+                joined = local.word.times(joined ^ word);
             }
             registers[thread] = joined;
         });

@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include "codec/cuda/device_codec.h"
+#include "codec/cuda/device_space.h"
 
 namespace lynx::codec::cuda {
 namespace {
@@ -58,8 +59,12 @@ public:
     }
     Status download(void* to, const std::byte* from, std::size_t bytes) {
         LYNX_TRY(check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_.get()), "download"));
-        return check(cudaStreamSynchronize(stream_.get()), "kernels");
+        return synchronise();
     }
+    Status copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+        return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_.get()), "copy");
+    }
+    Status synchronise() { return check(cudaStreamSynchronize(stream_.get()), "kernels"); }
     Status fill(std::byte* to, int byte, std::size_t bytes) {
         return check(cudaMemsetAsync(to, byte, bytes, stream_.get()), "fill");
     }
@@ -115,7 +120,63 @@ Result<CudaDevice> CudaDevice::open() {
     return Result<CudaDevice>(std::move(d));
 }
 
+class CudaSpace final : public DeviceSpace {
+public:
+    CudaSpace(const CudaSpace&) = delete;
+    CudaSpace& operator=(const CudaSpace&) = delete;
+    explicit CudaSpace(std::string name) : name_(std::move(name)) {}
+    ~CudaSpace() override { clear(); }
+
+    [[nodiscard]] std::string device_name() const override { return name_; }
+    [[nodiscard]] Result<std::byte*> allocate(std::size_t bytes) override {
+        std::byte* p = nullptr;
+        if (cudaMalloc(&p, bytes) != cudaSuccess) {
+            static_cast<void>(cudaGetLastError());
+            return Status{ErrorCode::limit_exceeded, "cuda: out of memory for " + std::to_string(bytes) + " bytes"};
+        }
+        memory_.push_back(p);
+        return p;
+    }
+    [[nodiscard]] Status upload(std::byte* to, base::ByteView from) override {
+        LYNX_TRY(check(cudaMemcpy(to, from.data(), from.size(), cudaMemcpyHostToDevice), "upload"));
+        return check(cudaDeviceSynchronize(), "upload");
+    }
+    [[nodiscard]] Status download(std::span<std::byte> to, const std::byte* from) override {
+        return check(cudaMemcpy(to.data(), from, to.size(), cudaMemcpyDeviceToHost), "download");
+    }
+    void clear() noexcept override {
+        for (std::byte* p : memory_) {
+            cudaFree(p);
+        }
+        memory_.clear();
+    }
+    [[nodiscard]] Result<double> copy_s(std::byte* to, const std::byte* from, std::size_t bytes, int repeats) override {
+        LYNX_ASSIGN(CudaDevice device, CudaDevice::open());
+        double best = std::numeric_limits<double>::infinity();
+        for (int i = 0; i < repeats; ++i) {
+            LYNX_TRY(device.mark(0));
+            LYNX_TRY(device.copy(to, from, bytes));
+            LYNX_TRY(device.mark(1));
+            LYNX_TRY(device.synchronise());
+            best = std::min(best, device.seconds(0));
+        }
+        return best;
+    }
+
+private:
+    std::string name_;
+    std::vector<std::byte*> memory_;
+};
+
 }  // namespace
+
+Result<std::unique_ptr<DeviceSpace>> make_cuda_space() {
+    int ordinal = 0;
+    cudaDeviceProp properties{};
+    LYNX_TRY(check(cudaGetDevice(&ordinal), "no device"));
+    LYNX_TRY(check(cudaGetDeviceProperties(&properties, ordinal), "no device"));
+    return std::unique_ptr<DeviceSpace>(std::make_unique<CudaSpace>(properties.name));
+}
 
 Result<std::unique_ptr<DeviceCodec>> make_cuda_codec(std::string_view name, const CodecParams& params) {
     LYNX_ASSIGN(CudaDevice device, CudaDevice::open());

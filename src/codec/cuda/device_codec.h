@@ -2,9 +2,9 @@
 // turns what they report into Status.
 //
 // A Device has: `Status reserve(Memory&, bytes)`, `Status upload(to, from, bytes)`, `Status download(to, from, bytes)`,
-// `Status fill(to, byte, bytes)`, `Status launch(body, blocks, shared_bytes)`, `Status synchronise()`,
-// `Status mark(stage)` (0..2: begin, between, end), `double seconds(stage)` between a mark and the next one, and
-// `std::size_t shared_bytes_max()`. Calls are in order; only download and synchronise wait.
+// `Status fill(to, byte, bytes)`, `Status launch(body, blocks, shared_bytes)`, `Status mark(stage)` (0..2: begin, between, end),
+// `double seconds(stage)` from a mark to the next one, and `std::size_t shared_bytes_max()`. Calls are in order; only download
+// waits.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,6 @@
 #include "codec/cuda/nested_block.h"
 #include "codec/page_codec.h"
 #include "codec/ref/alpha_law.h"
-#include "codec/ref/lynx44.h"
 
 namespace lynx::codec::cuda {
 
@@ -434,11 +433,11 @@ Status DeviceCodecOn<Device>::decode(std::span<const DecodePage> pages) {
     return {};
 }
 
-/// Makes the codec and its tables on `device`.
+/// Makes the codec and its tables on `device`; its host() is the scalar reference.
 template <class Device>
 [[nodiscard]] Result<std::unique_ptr<DeviceCodec>> make_device_codec(std::string_view name, const CodecParams& params,
                                                                      Device device) {
-    LYNX_ASSIGN(std::unique_ptr<PageCodec> codec, make_page_codec(name, params));
+    LYNX_ASSIGN(std::unique_ptr<PageCodec> codec, make_page_codec(name, params, "scalar"));
     auto made = std::make_unique<DeviceCodecOn<Device>>(std::move(codec), std::move(device));
     LYNX_TRY(made->prepare());
     return std::unique_ptr<DeviceCodec>(std::move(made));

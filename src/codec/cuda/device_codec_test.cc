@@ -118,12 +118,16 @@ CodecParams small_params(MetaFormat meta = MetaFormat::f32) {
 }
 
 TEST_P(DeviceConformance, EveryShapeDTypeAndLayout) {
+    const bool has_meta = GetParam().starts_with("lynx");
     for (const MetaFormat meta : {MetaFormat::f32, MetaFormat::f16, MetaFormat::q8}) {
+        if (meta != MetaFormat::f32 && !has_meta) {
+            break;
+        }
         const auto device = device_codec_or_die(GetParam(), small_params(meta));
         for (const kv::DType dtype : kAllDTypes) {
-            for (const std::uint32_t channels : {1U, 2U, 8U, 31U, 63U, 64U, 65U, 128U, 129U, 264U}) {
+            for (const std::uint32_t channels : {1U, 2U, 8U, 63U, 64U, 65U, 129U, 264U}) {
                 std::vector<Item> items;
-                for (const std::uint32_t tokens : {1U, 2U, 15U, 16U, 17U, 40U, 63U, 64U}) {
+                for (const std::uint32_t tokens : {1U, 2U, 15U, 16U, 17U, 64U}) {
                     for (const bool channel_major : {false, true}) {
                         for (const std::uint32_t gap : {0U, 3U, 8U}) {
                             Page page(dtype, tokens, channels, channel_major, gap);

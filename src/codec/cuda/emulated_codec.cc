@@ -4,6 +4,7 @@
 #include <list>
 
 #include "codec/cuda/device_codec.h"
+#include "codec/cuda/device_space.h"
 
 namespace lynx::codec::cuda {
 namespace {
@@ -60,7 +61,42 @@ private:
     std::array<std::chrono::steady_clock::time_point, 3> marks_;
 };
 
+class EmulatedSpace final : public DeviceSpace {
+public:
+    [[nodiscard]] std::string device_name() const override { return "emulated"; }
+    [[nodiscard]] Result<std::byte*> allocate(std::size_t bytes) override {
+        memory_.push_back(std::vector<Line>(bytes / sizeof(Line) + 1));
+        return reinterpret_cast<std::byte*>(memory_.back().data());
+    }
+    [[nodiscard]] Status upload(std::byte* to, base::ByteView from) override {
+        std::memcpy(to, from.data(), from.size());
+        return {};
+    }
+    [[nodiscard]] Status download(std::span<std::byte> to, const std::byte* from) override {
+        std::memcpy(to.data(), from, to.size());
+        return {};
+    }
+    void clear() noexcept override { memory_.clear(); }
+    [[nodiscard]] Result<double> copy_s(std::byte* to, const std::byte* from, std::size_t bytes, int repeats) override {
+        double best = std::numeric_limits<double>::infinity();
+        for (int i = 0; i < repeats; ++i) {
+            const auto begin = std::chrono::steady_clock::now();
+            std::memcpy(to, from, bytes);
+            best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+        }
+        return best;
+    }
+
+private:
+    struct alignas(256) Line {
+        std::byte bytes[256];
+    };
+    std::list<std::vector<Line>> memory_;
+};
+
 }  // namespace
+
+std::unique_ptr<DeviceSpace> make_emulated_space() { return std::make_unique<EmulatedSpace>(); }
 
 Result<std::unique_ptr<DeviceCodec>> make_emulated_codec(std::string_view name, const CodecParams& params,
                                                          std::size_t shared_bytes_max) {

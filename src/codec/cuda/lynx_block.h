@@ -37,6 +37,8 @@ struct PageBins {
     std::uint64_t count[kLynxMagnitudes];
 };
 
+inline constexpr float kHalfLevel = 0.5F;
+
 /// About the level of `a`; alpha_level_from makes it exact.
 [[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE std::int32_t guessed_level(const LawTables& law, float a) noexcept {
 #ifdef __CUDA_ARCH__
@@ -44,7 +46,7 @@ struct PageBins {
 #else
     const float log2 = std::log2(1.0F + law.alpha * a);
 #endif
-    return limited(static_cast<std::int32_t>(log2 * law.levels_per_log2 + 0.5F), 0, law.levels);
+    return limited(static_cast<std::int32_t>(log2 * law.levels_per_log2 + kHalfLevel), 0, law.levels);
 }
 
 template <class E>
@@ -322,23 +324,27 @@ struct DecodeLynx {
                     spread[i] = m.gamma_scale * m.sigma;
                 }
                 const ChunkRows rows = chunk_rows(k, batch.chunk_tokens, tokens);
-                LYNX_UNROLL_4
-                for (std::uint32_t t = rows.first + who.row; t < rows.end; t += who.row_step) {
-                    const std::uint32_t anchor = load_nibbles(anchor_rows, t, span.first + channel, count);
-                    PairedNibbles symbols;
-                    if constexpr (kFull) {
-                        symbols = pair_nibbles(anchor, load_nibbles(residual_rows, t, span.first + channel, count));
+                for (std::uint32_t t0 = rows.first + who.row; t0 < rows.end; t0 += kLoadsAhead * who.row_step) {
+                    const SymbolBatch<kFull> symbols(anchor_rows, residual_rows, t0, rows.end, who.row_step,
+                                                     span.first + channel, count);
+                    LYNX_UNROLL
+                    for (std::uint32_t b = 0; b < kLoadsAhead; ++b) {
+                        const std::uint32_t t = t0 + b * who.row_step;
+                        if (t >= rows.end) {
+                            break;
+                        }
+                        float x[kVectorElements];
+                        LYNX_UNROLL
+                        for (std::uint32_t i = 0; i < kVectorElements; ++i) {
+                            const float a = value[symbols.get(b, i)];
+                            valid = valid && (i >= count || a == a);
+                            x[i] = center[i] + spread[i] * a;
+                        }
+                        std::byte* const to = direct ? job.page.at<E>(job.rows.head + t, span.first + channel)
+                                                     : tile + ((std::size_t{t - first} << span.width_log2) + channel) *
+                                                                  sizeof(typename E::Raw);
+                        store_vector<E>(to, x);
                     }
-                    float x[kVectorElements];
-                    for (std::uint32_t i = 0; i < kVectorElements; ++i) {
-                        const float a = value[kFull ? symbols.get(i) : (anchor >> (4 * i)) & 15U];
-                        valid = valid && (i >= count || a == a);
-                        x[i] = center[i] + spread[i] * a;
-                    }
-                    std::byte* const to = direct ? job.page.at<E>(job.rows.head + t, span.first + channel)
-                                                 : tile + ((std::size_t{t - first} << span.width_log2) + channel) *
-                                                              sizeof(typename E::Raw);
-                    store_vector<E>(to, x);
                 }
                 if (!valid) {
                     batch.flags[page] = 1;

@@ -234,25 +234,28 @@ struct DecodeNested {
                     batch.flags[page] = 1;
                 }
                 const ChunkRows rows = chunk_rows(k, batch.chunk_tokens, tokens);
-                LYNX_UNROLL_4
-                for (std::uint32_t t = rows.first + who.row; t < rows.end; t += who.row_step) {
-                    const std::uint32_t anchor = load_nibbles(anchor_rows, t, span.first + channel, count);
-                    PairedNibbles symbols;
-                    if constexpr (kFull) {
-                        symbols = pair_nibbles(anchor, load_nibbles(residual_rows, t, span.first + channel, count));
+                for (std::uint32_t t0 = rows.first + who.row; t0 < rows.end; t0 += kLoadsAhead * who.row_step) {
+                    const SymbolBatch<kFull> symbols(anchor_rows, residual_rows, t0, rows.end, who.row_step,
+                                                     span.first + channel, count);
+                    LYNX_UNROLL
+                    for (std::uint32_t a = 0; a < kLoadsAhead; ++a) {
+                        const std::uint32_t t = t0 + a * who.row_step;
+                        if (t >= rows.end) {
+                            break;
+                        }
+                        float x[kVectorElements];
+                        LYNX_UNROLL
+                        for (std::uint32_t i = 0; i < kVectorElements; ++i) {
+                            const std::int32_t at =
+                                nested_t(static_cast<std::int32_t>(symbols.get(a, i)), kFull ? 8 : 4);
+                            x[i] = nested_value(at, 0, low[i], width[i], unit[i]);
+                        }
+                        std::byte* const to =
+                            direct ? job.page.at<E>(job.rows.head + t, span.first + channel)
+                                   : block.shared() + ((std::size_t{t - first} << span.width_log2) + channel) *
+                                                          sizeof(typename E::Raw);
+                        store_vector<E>(to, x);
                     }
-                    float x[kVectorElements];
-                    for (std::uint32_t i = 0; i < kVectorElements; ++i) {
-                        const std::int32_t at =
-                            kFull ? nested_full_t(static_cast<std::int32_t>(symbols.get(i)))
-                                  : nested_anchor_t(static_cast<std::int32_t>((anchor >> (4 * i)) & 15U));
-                        x[i] = nested_value(at, 0, low[i], width[i], unit[i]);
-                    }
-                    std::byte* const to =
-                        direct ? job.page.at<E>(job.rows.head + t, span.first + channel)
-                               : block.shared() +
-                                     ((std::size_t{t - first} << span.width_log2) + channel) * sizeof(typename E::Raw);
-                    store_vector<E>(to, x);
                 }
             });
             if (!direct) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "codec/cuda/block.h"
 #include "codec/cuda/element.h"
 
 namespace lynx::codec::cuda {
@@ -71,5 +72,44 @@ struct PairedNibbles {
     return {(anchor & 0x0F0F0F0FU) << 4U | (residual & 0x0F0F0F0FU),
             (anchor & 0xF0F0F0F0U) | ((residual >> 4U) & 0x0F0F0F0FU)};
 }
+
+/// The symbols of eight channels in kLoadsAhead rows, all loaded before the first is used: stores in between would make each
+/// load wait. kFull: anchor and residual together, else the anchor's.
+template <bool kFull>
+class SymbolBatch {
+public:
+    LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE SymbolBatch(const SymbolRows& anchor, const SymbolRows& residual,
+                                                    std::uint32_t first, std::uint32_t end, std::uint32_t step,
+                                                    std::uint32_t channel, std::uint32_t count) noexcept {
+        std::uint32_t lower[kLoadsAhead] = {};
+        LYNX_UNROLL
+        for (std::uint32_t a = 0; a < kLoadsAhead; ++a) {
+            const std::uint32_t t = first + a * step;
+            pair_[a].even = t < end ? load_nibbles(anchor, t, channel, count) : 0;
+            if constexpr (kFull) {
+                lower[a] = t < end ? load_nibbles(residual, t, channel, count) : 0;
+            }
+        }
+        LYNX_UNROLL
+        for (std::uint32_t a = 0; a < kLoadsAhead; ++a) {
+            if constexpr (kFull) {
+                pair_[a] = pair_nibbles(pair_[a].even, lower[a]);
+            }
+        }
+    }
+
+    /// Of row a (a constant after unrolling) and channel i.
+    [[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE std::uint32_t get(std::uint32_t a,
+                                                                        std::uint32_t i) const noexcept {
+        if constexpr (kFull) {
+            return pair_[a].get(i);
+        } else {
+            return (pair_[a].even >> (4 * i)) & 15U;
+        }
+    }
+
+private:
+    PairedNibbles pair_[kLoadsAhead];  ///< without the residual, .even alone: the anchor's word
+};
 
 }  // namespace lynx::codec::cuda

@@ -112,18 +112,34 @@ LYNX_HOST_DEVICE void load_tile_phase(Block& block, const DeviceView& page, std:
         if (rows) {
             const std::uint32_t row_vectors_log2 = span.width_log2 - kPerVectorLog2;
             const std::uint32_t vectors = tokens << row_vectors_log2;
-            LYNX_UNROLL_4
-            for (std::uint32_t i = thread; i < vectors; i += kBlockThreads) {
-                const std::uint32_t token = i >> row_vectors_log2;
-                const std::uint32_t channel = (i & ((1U << row_vectors_log2) - 1)) * kPerVector;
-                const Words4 v = load16(page.at<E>(first + token, span.first + channel));
-                store16(tile + std::size_t{i} * 16, v);
-                if ((non_finite<E>(v.w[0]) | non_finite<E>(v.w[1]) | non_finite<E>(v.w[2]) | non_finite<E>(v.w[3])) !=
-                    0) {
-                    for (std::uint32_t j = 0; j < kPerVector; ++j) {
-                        std::byte* const p = tile + std::size_t{i} * 16 + j * sizeof(Raw);
-                        store_raw(p, finite_or_noted<E, Block>(load_raw<Raw>(p), first + token,
-                                                               span.first + channel + j, channels, first_bad));
+            // Loads first: a store in between, to memory that might be the same, would make each wait for the one before.
+            for (std::uint32_t i0 = thread; i0 < vectors; i0 += kLoadsAhead * kBlockThreads) {
+                Words4 v[kLoadsAhead];
+                LYNX_UNROLL
+                for (std::uint32_t a = 0; a < kLoadsAhead; ++a) {
+                    const std::uint32_t i = i0 + a * kBlockThreads;
+                    if (i < vectors) {
+                        v[a] = load16(page.at<E>(first + (i >> row_vectors_log2),
+                                                 span.first + (i & ((1U << row_vectors_log2) - 1)) * kPerVector));
+                    }
+                }
+                LYNX_UNROLL
+                for (std::uint32_t a = 0; a < kLoadsAhead; ++a) {
+                    const std::uint32_t i = i0 + a * kBlockThreads;
+                    if (i >= vectors) {
+                        break;
+                    }
+                    std::byte* const at = tile + std::size_t{i} * 16;
+                    store16(at, v[a]);
+                    if ((non_finite<E>(v[a].w[0]) | non_finite<E>(v[a].w[1]) | non_finite<E>(v[a].w[2]) |
+                         non_finite<E>(v[a].w[3])) != 0) {
+                        const std::uint32_t token = first + (i >> row_vectors_log2);
+                        const std::uint32_t channel = span.first + (i & ((1U << row_vectors_log2) - 1)) * kPerVector;
+                        for (std::uint32_t j = 0; j < kPerVector; ++j) {
+                            std::byte* const p = at + j * sizeof(Raw);
+                            store_raw(p, finite_or_noted<E, Block>(load_raw<Raw>(p), token, channel + j, channels,
+                                                                   first_bad));
+                        }
                     }
                 }
             }
