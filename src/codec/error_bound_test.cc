@@ -93,7 +93,7 @@ Bound nested(std::vector<unsigned> bits) {
         const double unit = largest(s, {0, kTokens, c, 1}) / 2047;
         const double r = range(first, std::min(first + s.params.chunk_tokens, kTokens));
         unsigned n = 1;
-        for (std::size_t tier = 0; tier < s.tiers; ++tier) {
+        for (std::size_t tier = 0; tier < std::min(s.tiers, bits.size()); ++tier) {
             n <<= bits[tier];
         }
         return (r + 2 * (range(0, kTokens) + 5 * unit) / 256) / (2.0 * n) + unit / 256;

@@ -37,7 +37,7 @@ TEST(Allocation, NoneOnceBuffersHaveTheirCapacity) {
             std::fprintf(stderr, "SKIPPED: SIMD target %s: this CPU does not run it\n", target.name.c_str());
             continue;
         }
-        for (const std::string_view name : {"nested44", "nested44-mono"}) {
+        for (const std::string_view name : {"nested44", "nested44-mono", "lynx44"}) {
             const auto codec = testing::codec_or_die(name, {}, target.name);
             for (const bool channel_major : {false, true}) {
                 testing::Page page(kv::DType::f16, 256, 200, channel_major);

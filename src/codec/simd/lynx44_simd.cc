@@ -444,17 +444,26 @@ bool DecodeAlphaPage(const AlphaPage& page, const kv::View& dst) {
 using DD = hn::Repartition<double, DF>;
 using VD = hn::Vec<DD>;
 
+/// The center of a channel in which nothing is spread: the difference is positive, so that the zero that t becomes is, too.
+inline constexpr double kBelowEverything = -0x1p1000;
+
 /// What the first pass leaves for the second, per channel of a block.
 struct AlphaChannels {
     AlphaChannels(ScratchLayout& layout, std::uint32_t chunks, std::uint32_t width)
         : stride(width),
           sums(layout.array<double>(std::size_t{chunks} * width)),
-          gammas(layout.array<AlphaGamma>(width)),
+          gamma_min(layout.array<double>(width)),
+          gamma_scale(layout.array<double>(width)),
+          min(layout.array<float>(width)),
+          max(layout.array<float>(width)),
           center(layout.array<double>(width)),
           inverse_spread(layout.array<double>(width)) {}
     std::size_t stride;
     double* sums;  // [chunks][stride], of a chunk's elements in token order
-    AlphaGamma* gammas;
+    double* gamma_min;
+    double* gamma_scale;
+    float* min;              // of the chunk at hand
+    float* max;              // of the chunk at hand
     double* center;          // of the chunk at hand
     double* inverse_spread;  // of the chunk at hand
 };
@@ -515,6 +524,86 @@ HWY_INLINE float FirstExtreme(const Block<E>& block, std::uint32_t first, std::u
         }
     }
     return x;
+}
+
+/// The extremes of rows first..end-1 as floats, for `count` channels; zero beyond.
+template <class E>
+HWY_INLINE void ChunkExtremes(const Block<E>& block, std::uint32_t first, std::uint32_t end, std::uint32_t count,
+                              const typename E::Ordered* min, const typename E::Ordered* max,
+                              const AlphaChannels& out) {
+    const DF df;
+    const OrderedTag<E> d;
+    for (std::uint32_t c = 0; c < block.width; c += hn::Lanes(df)) {
+        const VF low = OrderedToFloat<E>(hn::Load(d, min + c));
+        const VF high = OrderedToFloat<E>(hn::Load(d, max + c));
+        hn::Store(low, df, out.min + c);
+        hn::Store(high, df, out.max + c);
+        if (HWY_UNLIKELY(!hn::AllFalse(df, hn::Or(hn::Eq(low, hn::Zero(df)), hn::Eq(high, hn::Zero(df)))))) {
+            for (std::uint32_t i = c; i < HWY_MIN(count, c + static_cast<std::uint32_t>(hn::Lanes(df))); ++i) {
+                out.min[i] = FirstExtreme(block, first, end, i, min[i]);
+                out.max[i] = FirstExtreme(block, first, end, i, max[i]);
+            }
+        }
+    }
+}
+
+HWY_INLINE VD Larger(VD a, VD b) { return hn::IfThenElse(hn::Lt(a, b), b, a); }
+
+/// put_alpha_chunk with float32 metadata, of math/alpha_math.h, for whole vectors of channels.
+HWY_INLINE void PutChunkF32(std::byte* mu_row, std::byte* sigma_row, const double* sums, std::uint32_t rows,
+                            std::uint32_t channels, const AlphaChannels& out) {
+    const DD dd;
+    const hn::Half<DF> half;
+    const hn::Repartition<std::uint8_t, decltype(half)> bytes;
+    const VD zero = hn::Zero(dd);
+    const VD one = hn::Set(dd, 1.0);
+    const VD largest = hn::Set(dd, static_cast<double>(kF32Max));
+    for (std::uint32_t c = 0; c < channels; c += hn::Lanes(dd)) {
+        const VD gamma_min = hn::Load(dd, out.gamma_min + c);
+        const VD gamma_scale = hn::Load(dd, out.gamma_scale + c);
+        const VD max = hn::PromoteTo(dd, hn::Load(half, out.max + c));
+        const VD min = hn::PromoteTo(dd, hn::Load(half, out.min + c));
+        const VD per_scale = hn::IfThenElseZero(hn::Gt(gamma_scale, zero), hn::Div(one, gamma_scale));
+        const VD mean = hn::Div(hn::Load(dd, sums + c), hn::Set(dd, static_cast<double>(rows)));
+        const VD mu = hn::Mul(hn::Sub(mean, gamma_min), per_scale);
+        const VD top = hn::Mul(hn::Sub(max, gamma_min), per_scale);
+        const VD bottom = hn::Mul(hn::Sub(min, gamma_min), per_scale);
+        const VD sigma = Larger(Larger(hn::Sub(top, mu), hn::Sub(mu, bottom)), zero);
+        // limited() of scalar_math.h; neither is a NaN.
+        const VD mu_low = hn::IfThenElse(hn::Lt(mu, hn::Neg(largest)), hn::Neg(largest), mu);
+        const VD mu_limited = hn::IfThenElse(hn::Lt(largest, mu_low), largest, mu_low);
+        const VD sigma_limited = hn::IfThenElse(hn::Lt(largest, sigma), largest, sigma);
+        hn::StoreU(hn::BitCast(bytes, hn::DemoteTo(half, mu_limited)), bytes,
+                   reinterpret_cast<std::uint8_t*>(mu_row) + std::size_t{c} * sizeof(float));
+        hn::StoreU(hn::BitCast(bytes, hn::DemoteTo(half, sigma_limited)), bytes,
+                   reinterpret_cast<std::uint8_t*>(sigma_row) + std::size_t{c} * sizeof(float));
+        const VD spread = hn::Mul(gamma_scale, hn::Add(sigma, hn::Set(dd, kAlphaEpsilon)));
+        const auto spread_out = hn::Gt(spread, zero);
+        const VD center = hn::Add(gamma_min, hn::Mul(mu, gamma_scale));
+        hn::Store(hn::IfThenElse(spread_out, center, hn::Set(dd, kBelowEverything)), dd, out.center + c);
+        hn::Store(hn::IfThenElseZero(spread_out, hn::Div(one, spread)), dd, out.inverse_spread + c);
+    }
+}
+
+/// Stores a chunk's metadata and leaves the normalisation of its elements in `out`.
+HWY_NOINLINE void PutAlphaChunk(const AlphaEncoding& page, std::uint32_t chunk, std::uint32_t first_channel,
+                                std::uint32_t count, std::uint32_t rows, const AlphaChannels& out) {
+    const std::size_t channels_of_page = page.layout.gamma_scale / page.layout.gamma_bytes;
+    const std::size_t at = chunk * channels_of_page + first_channel;
+    const double* sums = out.sums + chunk * out.stride;
+    std::uint32_t c = 0;
+    if (page.format == MetaFormat::f32) {
+        c = count / kGroupChannels * kGroupChannels;
+        PutChunkF32(page.meta + page.layout.mu + at * sizeof(float), page.meta + page.layout.sigma + at * sizeof(float),
+                    sums, rows, c, out);
+    }
+    for (; c < count; ++c) {
+        const AlphaNormaliser n =
+            put_alpha_chunk(page.format, page.layout, page.meta, at + c, {out.gamma_min[c], out.gamma_scale[c]},
+                            {out.min[c], out.max[c], sums[c], rows});
+        out.center[c] = n.inverse_spread > 0 ? n.center : kBelowEverything;
+        out.inverse_spread[c] = n.inverse_spread;
+    }
 }
 
 struct ElementBatch {
@@ -652,10 +741,12 @@ HWY_NOINLINE bool EncodeAlphaBlock(const Block<E>& block, std::uint32_t first_ch
         }
     }
     SumChunks(block, page.chunk_tokens, channels);
+    ChunkExtremes(block, 0, block.tokens, count, extremes.page_min, extremes.page_max, channels);
     for (std::uint32_t c = 0; c < count; ++c) {
-        channels.gammas[c] = put_alpha_gamma(page.format, page.layout, page.meta, first_channel + c,
-                                             FirstExtreme(block, 0, block.tokens, c, extremes.page_min[c]),
-                                             FirstExtreme(block, 0, block.tokens, c, extremes.page_max[c]));
+        const AlphaGamma gamma =
+            put_alpha_gamma(page.format, page.layout, page.meta, first_channel + c, channels.min[c], channels.max[c]);
+        channels.gamma_min[c] = gamma.min;
+        channels.gamma_scale[c] = gamma.scale;
     }
     for (std::uint32_t c = count; c < block.width; ++c) {
         channels.center[c] = 0;
@@ -665,7 +756,6 @@ HWY_NOINLINE bool EncodeAlphaBlock(const Block<E>& block, std::uint32_t first_ch
     for (std::uint32_t v = 1; v < kCentroids; ++v) {
         first_fixed[v] = alpha_fixed(page.levels.thresholds[16 * v - 7]);
     }
-    const std::size_t channels_of_page = page.layout.gamma_scale / page.layout.gamma_bytes;
     const std::uint32_t n = hn::Lanes(DF());
     const std::uint32_t batch_width = HWY_MIN(block.width, ElementBatch::kElements);
     const std::uint32_t batch_rows = ElementBatch::kElements / batch_width;
@@ -673,16 +763,8 @@ HWY_NOINLINE bool EncodeAlphaBlock(const Block<E>& block, std::uint32_t first_ch
     std::uint32_t first = 0;
     for (std::uint32_t k = 0; first < block.tokens; ++k) {
         const std::uint32_t end = HWY_MIN(block.tokens, first + page.chunk_tokens);
-        for (std::uint32_t c = 0; c < count; ++c) {
-            const AlphaNormaliser normaliser = put_alpha_chunk(
-                page.format, page.layout, page.meta, k * channels_of_page + first_channel + c, channels.gammas[c],
-                {FirstExtreme(block, first, end, c, extremes.chunk_min(k)[c]),
-                 FirstExtreme(block, first, end, c, extremes.chunk_max(k)[c]), channels.sums[k * channels.stride + c],
-                 end - first});
-            // Where nothing is spread, a center below everything keeps the zero that t is positive.
-            channels.center[c] = normaliser.inverse_spread > 0 ? normaliser.center : -0x1p1000;
-            channels.inverse_spread[c] = normaliser.inverse_spread;
-        }
+        ChunkExtremes(block, first, end, count, extremes.chunk_min(k), extremes.chunk_max(k), channels);
+        PutAlphaChunk(page, k, first_channel, count, end - first, channels);
         for (std::uint32_t row = first; row < end; row += batch_rows) {
             const std::uint32_t rows = HWY_MIN(batch_rows, end - row);
             for (std::uint32_t c0 = 0; c0 < block.width; c0 += batch_width) {
