@@ -63,7 +63,9 @@ private:
     /// Finds the tiers' bodies inside bodies[0] of a mono payload.
     [[nodiscard]] Status cut_mono(OpenedPage& page) const;
     /// Parses the payloads, checks that they belong together, and finds the coders' bodies in them.
-    [[nodiscard]] Result<OpenedPage> open(std::span<const base::ByteView> payloads) const;
+    enum class Checksum : std::uint8_t { verify, skip };
+    [[nodiscard]] Result<OpenedPage> open(std::span<const base::ByteView> payloads, Checksum checksum) const;
+    [[nodiscard]] Status decode_unverified(std::span<const base::ByteView> payloads, kv::View dst) const;
 
     CodecInfo info_;
     CodecParams params_;

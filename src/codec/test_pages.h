@@ -72,8 +72,8 @@ public:
             }
         }
     }
-    /// All memory, gaps included. Precondition: the same shape and layout.
-    [[nodiscard]] bool same_bytes(const Page& other) const { return memory_ == other.memory_; }
+    /// Elements and the gaps between rows.
+    [[nodiscard]] bool same_memory(const Page& other) const { return memory_ == other.memory_; }
     [[nodiscard]] bool same_elements(const Page& other) const {
         for (std::uint32_t t = 0; t < view_.tokens; ++t) {
             for (std::uint32_t c = 0; c < view_.channels; ++c) {

@@ -2,9 +2,11 @@
 // the one of 128 levels eight times that, which is still faster than gathering.
 #include "codec/simd/lynx44_simd.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
+#include "base/half.h"
 #include "codec/math/alpha_math.h"
 #include "codec/ref/alpha_law.h"
 #include "codec/simd/scratch.h"
@@ -45,8 +47,31 @@ struct AlphaPage {
     const std::uint8_t* level_bytes;  // [4][kLevelTables][16]: byte p of the magnitude of level 16 k + i
 };
 
+/// The level of a magnitude a, estimated: level + 1/2 = (e + p(m)) * scale + 1/2, with 1 + alpha a = 2^e m. In units of 2^-13;
+/// within `doubt` of a whole number the decision thresholds are asked.
+struct LevelEstimate {
+    float alpha;
+    float scale;
+    std::int32_t doubt;
+    const float* thresholds;  // [kAlphaLevelsMax + 1]
+};
+
+struct AlphaEncoding {
+    MetaFormat format;
+    std::uint32_t chunk_tokens;
+    AlphaMetaLayout layout;
+    LevelEstimate levels;
+    std::byte* meta;
+    std::uint8_t* anchor;    // nibbles [tokens][row_stride bytes]
+    std::uint8_t* residual;  // the same
+    std::size_t row_stride;
+    std::uint64_t* sums;    // [kCentroids]: of the magnitudes whose V is at least v, in 2^-24
+    std::uint64_t* counts;  // [kCentroids]: how many those are
+};
+
 struct AlphaKernels {
-    bool (*decode)(const AlphaPage& page, const kv::View& dst);  ///< false: not what an encoder writes
+    bool (*encode)(const kv::ConstView& core, const AlphaEncoding& page);  ///< false: a NaN or an infinity
+    bool (*decode)(const AlphaPage& page, const kv::View& dst);            ///< false: not what an encoder writes
 };
 
 }  // namespace lynx::codec::simd
@@ -414,8 +439,327 @@ bool DecodeAlphaPage(const AlphaPage& page, const kv::View& dst) {
     return false;
 }
 
+// ---- Encoding
+
+using DD = hn::Repartition<double, DF>;
+using VD = hn::Vec<DD>;
+
+/// What the first pass leaves for the second, per channel of a block.
+struct AlphaChannels {
+    AlphaChannels(ScratchLayout& layout, std::uint32_t chunks, std::uint32_t width)
+        : stride(width),
+          sums(layout.array<double>(std::size_t{chunks} * width)),
+          gammas(layout.array<AlphaGamma>(width)),
+          center(layout.array<double>(width)),
+          inverse_spread(layout.array<double>(width)) {}
+    std::size_t stride;
+    double* sums;  // [chunks][stride], of a chunk's elements in token order
+    AlphaGamma* gammas;
+    double* center;          // of the chunk at hand
+    double* inverse_spread;  // of the chunk at hand
+};
+
+/// Sums of a block's chunks. Every channel is added up in token order.
+template <class E>
+HWY_NOINLINE void SumChunks(const Block<E>& block, std::uint32_t chunk_tokens, const AlphaChannels& out) {
+    const DF df;
+    const DD dd;
+    const hn::Half<DF> half;
+    const std::uint32_t n = hn::Lanes(df);
+    for (std::uint32_t t = 0; t < block.tokens; ++t) {
+        const std::uint32_t k = t / chunk_tokens;
+        const bool start = t % chunk_tokens == 0;
+        double* sums = out.sums + k * out.stride;
+        const typename E::Raw* src = block.row(t);
+        for (std::uint32_t c = 0; c < block.width; c += n) {
+            const VF x = LoadFloat<E>(src + c);
+            VD lower = hn::PromoteTo(dd, hn::LowerHalf(half, x));
+            VD upper = hn::PromoteTo(dd, hn::UpperHalf(half, x));
+            if (!start) {
+                lower = hn::Add(hn::Load(dd, sums + c), lower);
+                upper = hn::Add(hn::Load(dd, sums + c + n / 2), upper);
+            }
+            hn::Store(lower, dd, sums + c);
+            hn::Store(upper, dd, sums + c + n / 2);
+        }
+    }
+}
+
+template <class E>
+HWY_INLINE float OrderedValue(typename E::Ordered ordered) {
+    const hn::CappedTag<typename E::Ordered, 1> d;
+    const auto raw = static_cast<typename E::Raw>(hn::GetLane(FlipOrder(d, hn::Set(d, ordered))));
+    if constexpr (E::kDType == kv::DType::f32) {
+        float x = 0;
+        std::memcpy(&x, &raw, sizeof x);
+        return x;
+    } else {
+        return E::kDType == kv::DType::f16 ? base::f16_to_f32(raw) : base::bf16_to_f32(raw);
+    }
+}
+
+/// An extreme of rows first..end-1. The reference's is the first of equal ones, and +0 equals -0.
+template <class E>
+HWY_INLINE float FirstExtreme(const Block<E>& block, std::uint32_t first, std::uint32_t end, std::uint32_t c,
+                              typename E::Ordered ordered) {
+    const float x = OrderedValue<E>(ordered);
+    if (HWY_LIKELY(x != 0.0F)) {
+        return x;
+    }
+    constexpr auto kSign = static_cast<typename E::Raw>(typename E::Raw{1} << (sizeof(typename E::Raw) * 8 - 1));
+    for (std::uint32_t t = first; t < end; ++t) {
+        typename E::Raw raw = 0;
+        std::memcpy(&raw, block.row(t) + c, sizeof raw);
+        if (raw == 0 || raw == kSign) {
+            return raw == 0 ? 0.0F : -0.0F;
+        }
+    }
+    return x;
+}
+
+struct ElementBatch {
+    static constexpr std::uint32_t kElements = 512;
+    alignas(64) std::uint32_t fixed[kElements];  // magnitudes in 2^-24
+    alignas(64) std::uint8_t levels[kElements];  // level, and 0x80 for a negative element
+};
+
+/// Levels of magnitudes 0..1 as a vector of integers.
+HWY_INLINE VI LevelsOf(VF a, const LevelEstimate& e) {
+    const DF df;
+    const DI di;
+    constexpr int kFractionBits = 13;
+    const VI one = hn::Set(di, 0x3F800000);
+    const VI bits = hn::BitCast(di, hn::MulAdd(a, hn::Set(df, e.alpha), hn::Set(df, 1.0F)));
+    const VF exponent = hn::ConvertTo(df, hn::ShiftRight<23>(hn::Sub(bits, one)));
+    const VI mantissa = hn::Or(hn::And(bits, hn::Set(di, 0x7FFFFF)), one);
+    const VF u = hn::Sub(hn::BitCast(df, mantissa), hn::Set(df, 1.0F));
+    // log2(1 + u) - u's polynomial through the Chebyshev nodes of 0..1; error below 2.5e-6.
+    VF p = hn::Set(df, -0.0245685347F);
+    p = hn::MulAdd(p, u, hn::Set(df, 0.117613084F));
+    p = hn::MulAdd(p, u, hn::Set(df, -0.272697565F));
+    p = hn::MulAdd(p, u, hn::Set(df, 0.454508492F));
+    p = hn::MulAdd(p, u, hn::Set(df, -0.71731278F));
+    p = hn::MulAdd(p, u, hn::Set(df, 1.44245353F));
+    p = hn::MulAdd(p, u, hn::Set(df, 2.44343872e-06F));
+    const VF y = hn::MulAdd(hn::Add(exponent, p), hn::Set(df, e.scale), hn::Set(df, 4096.0F));
+    const VI fixed = TruncateToInt(y);
+    VI level = hn::ShiftRight<kFractionBits>(fixed);
+    const VI doubt = hn::Set(di, e.doubt);
+    const VI place = hn::And(hn::Add(fixed, doubt), hn::Set(di, (1 << kFractionBits) - 1));
+    if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Lt(place, hn::Add(doubt, doubt))))) {
+        alignas(64) float magnitudes[hn::MaxLanes(df)];
+        alignas(64) std::int32_t exact[hn::MaxLanes(df)];
+        hn::Store(a, df, magnitudes);
+        for (std::size_t i = 0; i < hn::Lanes(df); ++i) {
+            exact[i] = static_cast<std::int32_t>(alpha_level(e.thresholds, magnitudes[i]));
+        }
+        level = hn::Load(di, exact);
+    }
+    return level;
+}
+
+/// Level and sign of one vector of elements as level | 0x80 if negative; their magnitudes go to `fixed`.
+template <class E>
+HWY_INLINE VI AlphaLanes(const typename E::Raw* src, const AlphaChannels& channels, const LevelEstimate& e,
+                         std::uint32_t c, std::uint32_t* fixed) {
+    const DF df;
+    const DI di;
+    const DD dd;
+    const hn::Half<DF> half;
+    const std::uint32_t n = hn::Lanes(df);
+    // Adding 0 turns -0 into +0, so that an element at the center has a positive sign as in the reference.
+    const VF x = hn::Add(LoadFloat<E>(src + c), hn::Zero(df));
+    const VD lower = hn::Mul(hn::Sub(hn::PromoteTo(dd, hn::LowerHalf(half, x)), hn::Load(dd, channels.center + c)),
+                             hn::Load(dd, channels.inverse_spread + c));
+    const VD upper =
+        hn::Mul(hn::Sub(hn::PromoteTo(dd, hn::UpperHalf(half, x)), hn::Load(dd, channels.center + c + n / 2)),
+                hn::Load(dd, channels.inverse_spread + c + n / 2));
+    const VF t = hn::Combine(df, hn::DemoteTo(half, upper), hn::DemoteTo(half, lower));
+    const VF a = hn::Min(hn::Abs(t), hn::Set(df, 1.0F));  // rounded, then limited: the same as the other way round
+    hn::Store(hn::BitCast(DU(), TruncateToInt(hn::Mul(a, hn::Set(df, 0x1p24F)))), DU(), fixed);
+    const VI sign = hn::And(hn::ShiftRight<24>(hn::BitCast(di, t)), hn::Set(di, 0x80));
+    return hn::Or(LevelsOf(a, e), sign);
+}
+
+/// Adds a batch to the bins. The sum of max(a, T) over all elements is that of the a above T, and T for every other one.
+HWY_NOINLINE void AddToBins(const ElementBatch& batch, std::uint32_t elements, const std::uint32_t* first_fixed,
+                            const AlphaEncoding& page) {
+    const DU du;
+    const DBytes d8;
+    VU sum[kCentroids];
+    VU least[kCentroids];
+    for (std::uint32_t v = 0; v < kCentroids; ++v) {
+        sum[v] = hn::Zero(du);
+        least[v] = hn::Set(du, first_fixed[v]);
+    }
+    for (std::uint32_t i = 0; i < elements; i += hn::Lanes(du)) {
+        const VU a = hn::Load(du, batch.fixed + i);
+        for (std::uint32_t v = 0; v < kCentroids; ++v) {
+            sum[v] = hn::Add(sum[v], hn::Max(a, least[v]));
+        }
+    }
+    VBytes count[kCentroids];
+    for (VBytes& c : count) {
+        c = hn::Zero(d8);
+    }
+    const hn::RebindToSigned<DBytes> ds8;
+    for (std::uint32_t i = 0; i < elements; i += hn::Lanes(d8)) {
+        const auto level = hn::BitCast(ds8, hn::And(hn::Load(d8, batch.levels + i), hn::Set(d8, std::uint8_t{0x7F})));
+        for (std::uint32_t v = 1; v < kCentroids; ++v) {
+            const auto reached = hn::Gt(level, hn::Set(ds8, static_cast<std::int8_t>(16 * v - 8)));
+            count[v] = hn::Sub(count[v], hn::BitCast(d8, hn::VecFromMask(ds8, reached)));
+        }
+    }
+    const hn::Repartition<std::uint64_t, DF> d64;
+    for (std::uint32_t v = 0; v < kCentroids; ++v) {
+        const std::uint64_t reached = v == 0 ? elements : hn::GetLane(hn::SumOfLanes(d64, hn::SumsOf8(count[v])));
+        const hn::Half<DU> half;
+        const auto wide =
+            hn::Add(hn::PromoteTo(d64, hn::LowerHalf(half, sum[v])), hn::PromoteTo(d64, hn::UpperHalf(half, sum[v])));
+        page.counts[v] += reached;
+        page.sums[v] += hn::GetLane(hn::SumOfLanes(d64, wide)) - (elements - reached) * first_fixed[v];
+    }
+}
+
+/// The nibbles of a row of levels: V or its complement, and 16 V - level.
+HWY_INLINE void PackAlphaRow(const std::uint8_t* levels, std::uint32_t width, std::uint8_t* anchor,
+                             std::uint8_t* residual) {
+    const DBytes d8;
+    const DHalfBytes half;
+    const DPairs d16;
+    const hn::RebindToSigned<DBytes> ds8;
+    for (std::uint32_t c = 0; c < width; c += hn::Lanes(d8)) {
+        const VBytes x = hn::Load(d8, levels + c);
+        const VBytes negative = hn::BitCast(d8, hn::VecFromMask(ds8, hn::Lt(hn::BitCast(ds8, x), hn::Zero(ds8))));
+        const VBytes level = hn::And(x, hn::Set(d8, std::uint8_t{0x7F}));
+        const VBytes rounded = hn::Add(level, hn::Set(d8, std::uint8_t{7}));
+        const VBytes v = hn::BitCast(d8, hn::ShiftRight<4>(hn::BitCast(d16, rounded)));
+        hn::StoreU(PackLowNibbles(hn::Xor(v, negative)), half, anchor + c / 2);
+        hn::StoreU(PackLowNibbles(hn::Sub(hn::Zero(d8), level)), half, residual + c / 2);
+    }
+}
+
+/// A block: `count` of its channels are the page's from `first_channel` on, the others padding.
+template <class E>
+HWY_NOINLINE bool EncodeAlphaBlock(const Block<E>& block, std::uint32_t first_channel, std::uint32_t count,
+                                   const Extremes<E>& extremes, const AlphaChannels& channels,
+                                   const AlphaEncoding& page, std::uint8_t* anchor, std::uint8_t* residual,
+                                   std::size_t row_stride) {
+    extremes.find(block, page.chunk_tokens);
+    for (std::uint32_t c = 0; c < count; ++c) {
+        if (extremes.page_max[c] > E::kLargestFinite || extremes.page_min[c] < ~E::kLargestFinite) {
+            return false;
+        }
+    }
+    SumChunks(block, page.chunk_tokens, channels);
+    for (std::uint32_t c = 0; c < count; ++c) {
+        channels.gammas[c] = put_alpha_gamma(page.format, page.layout, page.meta, first_channel + c,
+                                             FirstExtreme(block, 0, block.tokens, c, extremes.page_min[c]),
+                                             FirstExtreme(block, 0, block.tokens, c, extremes.page_max[c]));
+    }
+    for (std::uint32_t c = count; c < block.width; ++c) {
+        channels.center[c] = 0;
+        channels.inverse_spread[c] = 0;
+    }
+    std::uint32_t first_fixed[kCentroids] = {};
+    for (std::uint32_t v = 1; v < kCentroids; ++v) {
+        first_fixed[v] = alpha_fixed(page.levels.thresholds[16 * v - 7]);
+    }
+    const std::size_t channels_of_page = page.layout.gamma_scale / page.layout.gamma_bytes;
+    const std::uint32_t n = hn::Lanes(DF());
+    const std::uint32_t batch_width = HWY_MIN(block.width, ElementBatch::kElements);
+    const std::uint32_t batch_rows = ElementBatch::kElements / batch_width;
+    ElementBatch batch;
+    std::uint32_t first = 0;
+    for (std::uint32_t k = 0; first < block.tokens; ++k) {
+        const std::uint32_t end = HWY_MIN(block.tokens, first + page.chunk_tokens);
+        for (std::uint32_t c = 0; c < count; ++c) {
+            const AlphaNormaliser normaliser = put_alpha_chunk(
+                page.format, page.layout, page.meta, k * channels_of_page + first_channel + c, channels.gammas[c],
+                {FirstExtreme(block, first, end, c, extremes.chunk_min(k)[c]),
+                 FirstExtreme(block, first, end, c, extremes.chunk_max(k)[c]), channels.sums[k * channels.stride + c],
+                 end - first});
+            // Where nothing is spread, a center below everything keeps the zero that t is positive.
+            channels.center[c] = normaliser.inverse_spread > 0 ? normaliser.center : -0x1p1000;
+            channels.inverse_spread[c] = normaliser.inverse_spread;
+        }
+        for (std::uint32_t row = first; row < end; row += batch_rows) {
+            const std::uint32_t rows = HWY_MIN(batch_rows, end - row);
+            for (std::uint32_t c0 = 0; c0 < block.width; c0 += batch_width) {
+                const std::uint32_t width = HWY_MIN(batch_width, block.width - c0);
+                std::uint32_t at = 0;
+                for (std::uint32_t r = row; r < row + rows; ++r) {
+                    const typename E::Raw* src = block.row(r);
+                    for (std::uint32_t c = c0; c < c0 + width; c += 4 * n, at += 4 * n) {
+                        const VI l0 = AlphaLanes<E>(src, channels, page.levels, c, batch.fixed + at);
+                        const VI l1 = AlphaLanes<E>(src, channels, page.levels, c + n, batch.fixed + at + n);
+                        const VI l2 = AlphaLanes<E>(src, channels, page.levels, c + 2 * n, batch.fixed + at + 2 * n);
+                        const VI l3 = AlphaLanes<E>(src, channels, page.levels, c + 3 * n, batch.fixed + at + 3 * n);
+                        hn::Store(PackBytes(l0, l1, l2, l3), DBytes(), batch.levels + at);
+                    }
+                    PackAlphaRow(batch.levels + at - width, width, anchor + r * row_stride + c0 / 2,
+                                 residual + r * row_stride + c0 / 2);
+                }
+                AddToBins(batch, at, first_fixed, page);
+            }
+        }
+        first = end;
+    }
+    // Padding has magnitude and level 0: it counts at v = 0 only, where it adds nothing to the sum.
+    page.counts[0] -= std::uint64_t{block.width - count} * block.tokens;
+    return true;
+}
+
+template <class E>
+bool EncodeAlpha(const kv::ConstView& core, const AlphaEncoding& page) {
+    constexpr std::size_t kRowBytes = kGroupChannels / 2;
+    const std::uint32_t chunks = chunk_count(core.tokens, page.chunk_tokens);
+    std::byte* memory = nullptr;
+    for (;;) {
+        ScratchLayout layout(memory);
+        const AlphaChannels channels(layout, chunks, BlockWidthMax(core));
+        const Extremes<E> extremes(layout, chunks, BlockWidthMax(core));
+        const Staging<E> staging(layout, core.tokens);
+        auto* const anchor_tail = layout.array<std::uint8_t>(core.tokens * kRowBytes);
+        auto* const residual_tail = layout.array<std::uint8_t>(core.tokens * kRowBytes);
+        if (memory == nullptr) {
+            memory = thread_scratch(layout.bytes());
+            continue;
+        }
+        for (std::uint32_t first = 0; first < core.channels;) {
+            const std::uint32_t count = BlockChannels(core, first);
+            const Block<E> block = staging.load(core, first, count);
+            const bool whole = count == block.width;
+            std::uint8_t* anchor = page.anchor + first / 2;
+            std::uint8_t* residual = page.residual + first / 2;
+            if (!EncodeAlphaBlock<E>(block, first, count, extremes, channels, page, whole ? anchor : anchor_tail,
+                                     whole ? residual : residual_tail, whole ? page.row_stride : kRowBytes)) {
+                return false;
+            }
+            if (!whole) {
+                const std::size_t bytes = nibble_row_bytes(count);
+                for (std::uint32_t t = 0; t < core.tokens; ++t) {
+                    std::memcpy(anchor + t * page.row_stride, anchor_tail + t * kRowBytes, bytes);
+                    std::memcpy(residual + t * page.row_stride, residual_tail + t * kRowBytes, bytes);
+                }
+            }
+            first += count;
+        }
+        return true;
+    }
+}
+
+bool EncodeAlphaPage(const kv::ConstView& core, const AlphaEncoding& page) {
+    switch (core.dtype) {
+        case kv::DType::f16: return EncodeAlpha<F16>(core, page);
+        case kv::DType::bf16: return EncodeAlpha<BF16>(core, page);
+        case kv::DType::f32: return EncodeAlpha<F32>(core, page);
+    }
+    return false;
+}
+
 const AlphaKernels* AlphaKernelsOfTarget() {
-    static constexpr AlphaKernels kKernels{DecodeAlphaPage};
+    static constexpr AlphaKernels kKernels{EncodeAlphaPage, DecodeAlphaPage};
     return &kKernels;
 }
 
@@ -439,6 +783,12 @@ public:
           format_(params.meta),
           chunk_tokens_(params.chunk_tokens),
           kernels_(kernels) {
+        // Only an estimate, whose last word the thresholds have; beyond these alphas float32 is too coarse for it.
+        estimable_ = params.alpha >= 1.0F && params.alpha <= 4096.0F;
+        const double scale = 8192.0 * kLynx44Levels / std::log2(1.0 + static_cast<double>(params.alpha));
+        levels_.alpha = params.alpha;
+        levels_.scale = static_cast<float>(scale);
+        levels_.doubt = 3 + static_cast<std::int32_t>(scale * 6e-6);
         for (std::uint32_t level = 0; level < kLevelTables * 16; ++level) {
             const float a = law_.magnitude(static_cast<int>(level));
             std::uint8_t bytes[4];
@@ -456,7 +806,38 @@ public:
     }
 
     void encode(kv::ConstView core, const PageContext& context, std::span<std::span<std::byte>> bodies) const override {
-        ref_->encode(core, context, bodies);
+        LYNX_CHECK(encode_checked(core, context, bodies));
+    }
+
+    [[nodiscard]] bool encode_checked(kv::ConstView core, const PageContext& context,
+                                      std::span<std::span<std::byte>> bodies) const override {
+        if (!estimable_) {
+            return ref_->encode_checked(core, context, bodies);
+        }
+        std::uint64_t sums[kCentroids + 1] = {};
+        std::uint64_t counts[kCentroids + 1] = {};
+        std::byte* table = bodies[0].data();
+        AlphaEncoding page{};
+        page.format = format_;
+        page.chunk_tokens = chunk_tokens_;
+        page.layout = alpha_meta_layout(format_, chunk_count(core.tokens, chunk_tokens_), core.channels);
+        page.levels = levels_;
+        page.levels.thresholds = law_.thresholds().data();
+        page.meta = table + kCentroids * sizeof(std::uint16_t);
+        page.anchor = reinterpret_cast<std::uint8_t*>(page.meta + page.layout.end);
+        page.residual = reinterpret_cast<std::uint8_t*>(bodies[1].data());
+        page.row_stride = nibble_row_bytes(core.channels);
+        page.sums = sums;
+        page.counts = counts;
+        if (!kernels_.encode(core, page)) {
+            return false;
+        }
+        for (std::size_t v = 0; v < kCentroids; ++v) {
+            put_element(table, v,
+                        alpha_centroid(sums[v] - sums[v + 1], counts[v] - counts[v + 1],
+                                       law_.magnitude(static_cast<int>(16 * v))));
+        }
+        return true;
     }
 
     [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, const PageContext& context,
@@ -497,6 +878,8 @@ private:
     MetaFormat format_;
     std::uint32_t chunk_tokens_;
     const AlphaKernels& kernels_;
+    LevelEstimate levels_{};
+    bool estimable_ = false;
     alignas(16) std::uint8_t level_bytes_[4 * kLevelTables * 16] = {};
 };
 
