@@ -6,7 +6,7 @@ import numpy as np
 
 from .alpha import SPECS, decode_alpha
 from .baselines import GROUP, decode_bf16_split, decode_f16, decode_fp8, decode_ggml, decode_integers
-from .published import decode_cachegen, decode_kivi, decode_turboquant
+from .published import decode_cachegen, decode_kivi, decode_kvquant, decode_turboquant
 from .structure import (BF16, CODECS, F16, F32, BodyReader, FormatError, parse_file, parse_payload, read_context, require,
                         round_to)
 
@@ -48,6 +48,8 @@ DECODERS = {
     "kivi2": decode_kivi,
     "kivi4": decode_kivi,
     "cachegen": decode_cachegen,
+    "kvquant3": decode_kvquant,
+    "kvquant4": decode_kvquant,
     "turboquant3": decode_turboquant,
     "turboquant4": decode_turboquant,
     **{name: decode_integers for name in (*GROUP, "int8-token", "int4-token", "int8-page", "int4-page")},
@@ -72,7 +74,7 @@ def decode_page(payloads):
 
     readers = [BodyReader(p.body) for p in tiers]
     if parameters.codec.context:
-        parameters = replace(parameters, kind=read_context(readers[0], channels))
+        parameters = replace(parameters, context=read_context(readers[0], channels, anchor.exact_head))
     raw = readers[0].array(ARRAY_DTYPE[parameters.dtype], exact, channels)
     core = raw[:0]
     if core_tokens > 0:

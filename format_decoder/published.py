@@ -1,5 +1,7 @@
 """FORMAT section 13: published methods."""
 
+import math
+
 import numpy as np
 
 from .structure import KEY, require
@@ -10,7 +12,7 @@ LEVELS = {3: (1004, 3097, 5505, 8814), 4: (526, 1590, 2690, 3860, 5145, 6628, 84
 def decode_kivi(readers, parameters, tokens, channels):
     """Section 13.1."""
     bits = int(parameters.codec.name[-1])
-    along_tokens = parameters.kind == KEY
+    along_tokens = parameters.context.kind == KEY
     rows, columns = (-(-tokens // 32), channels) if along_tokens else (tokens, -(-channels // 32))
     zero, step = (readers[0].array("<f2", rows, columns) for _ in range(2))
     require(bool(np.isfinite(zero).all()), "a minimum is infinite or NaN")
@@ -113,3 +115,77 @@ def decode_turboquant(readers, parameters, tokens, channels):
         y[:, k] *= np.array([-1 if z >> i & 1 else 1 for i in range(64)], np.int32)
     unit = g.astype(np.float32) * np.float32(2.0**-15)
     return (y.astype(np.float32) * unit[:, :, None]).reshape(tokens, blocks * 64)[:, :channels]
+
+
+def sine_cosine(phase):
+    """Section 13.5, of a phase in 2^-64 of a turn."""
+    k = (phase + (1 << 61) & (1 << 64) - 1) >> 62
+    r = phase - (k << 62)
+    if r >= 1 << 63:
+        r -= 1 << 64
+    a = float(r >> 9) * (float.fromhex("0x1.921FB54442D18p2") * 2.0**-55)
+    z = a * a
+    s = -1.0 / math.factorial(15)
+    for j in range(6, -1, -1):
+        s = s * z + (-1.0) ** j / math.factorial(2 * j + 1)
+    s = s * a
+    c = 1.0 / math.factorial(16)
+    for j in range(7, -1, -1):
+        c = c * z + (-1.0) ** j / math.factorial(2 * j)
+    return ((s, c), (c, -s), (-s, -c), (-c, s))[k]
+
+
+def rotate(x, context):
+    """Section 13.5, on float32 [tokens, channels] of keys."""
+    n = context.rope_dims // 2
+    if n == 0:
+        return x
+    lo, hi = 1.0, float(context.rope_base)
+    for _ in range(100):
+        m = 0.5 * (lo + hi)
+        p = 1.0
+        for _ in range(n):
+            p = p * m
+        if p > context.rope_base:
+            hi = m
+        else:
+            lo = m
+    p, steps = 1.0, []
+    for _ in range(n):
+        u = float(context.rope_scale) / p * float.fromhex("0x1.45F306DC9C883p-3")
+        steps.append(int((u - math.floor(u)) * 2.0**64))
+        p = p * lo
+    tokens, channels = x.shape
+    out = x.copy()
+    for i, step in enumerate(steps):
+        v, w = (2 * i, 2 * i + 1) if context.interleaved else (i, i + n)
+        turns = [sine_cosine((context.first_token + t) * step & (1 << 64) - 1) for t in range(tokens)]
+        sine, cosine = (np.array(column)[:, None] for column in zip(*turns))
+        a = x[:, v::context.head_channels].astype(np.float64)
+        b = x[:, w::context.head_channels].astype(np.float64)
+        out[:, v::context.head_channels] = (a * cosine - b * sine).astype(np.float32)
+        out[:, w::context.head_channels] = (a * sine + b * cosine).astype(np.float32)
+    return out
+
+
+def decode_kvquant(readers, parameters, tokens, channels):
+    """Section 13.4."""
+    bits = int(parameters.codec.name[-1])
+    keys = parameters.context.kind == KEY
+    count, length = (channels, tokens) if keys else (tokens, channels)
+    outliers = (length + 50) // 100
+    level = readers[0].array("<i2", 1 << bits)
+    zero, scale = readers[0].array("<f2", count), readers[0].array("<f2", count)
+    index = readers[0].array("<u2", count, outliers)
+    value = readers[0].array("<f2", count, outliers)
+    require(bool(np.isfinite(zero).all() and np.isfinite(value).all()), "a number is infinite or NaN")
+    require(bool((scale.view(np.uint16) < 0x7C00).all()), "a scale is negative, infinite or NaN")
+    require(bool((index < length).all()), "an outlier lies outside its vector")
+    q = readers[0].symbols(bits, tokens, channels)
+    q = q.T if keys else q
+    unit = scale.astype(np.float32) * np.float32(2.0**-15)
+    x = zero.astype(np.float32)[:, None] + level[q].astype(np.float32) * unit[:, None]
+    for i in range(outliers):
+        x[np.arange(count), index[:, i]] = value[:, i].astype(np.float32)
+    x = np.ascontiguousarray(x.T if keys else x)
+    return rotate(x, parameters.context)

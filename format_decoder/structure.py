@@ -2,7 +2,7 @@
 
 import struct
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -57,6 +57,8 @@ CODECS = {
     37: Codec("cachegen"),
     38: Codec("turboquant3"),
     39: Codec("turboquant4"),
+    40: Codec("kvquant3", exact_rows=True, context=True),
+    41: Codec("kvquant4", exact_rows=True, context=True),
 }
 F16, BF16, F32 = 0, 1, 2
 HEADER_BYTES = 64
@@ -85,7 +87,7 @@ class Parameters:
     page_tokens: int
     sinks: int
     recent: int
-    kind: int = field(default=1, compare=False)  # of the page, from its context
+    context: object = field(default=None, compare=False)  # of the page, where its codec carries one
 
 
 @dataclass(frozen=True)
@@ -233,17 +235,31 @@ class BodyReader:
 KEY, VALUE = 0, 1
 
 
-def read_context(reader, channels):
-    """Section 4.1: the kind of the page, which is all that a decoder here needs."""
-    first, base, scale, dims, head, layer, kind, flags = struct.unpack("<IffHHHBB", reader.array("u1", 20).tobytes())
-    require(first <= 1 << 22 and layer < 1024 and kind <= 2 and flags <= 1, "context")
-    require(head == 0 or channels % head == 0, "channels per head")
-    if dims == 0:
-        require((base, scale, flags) == (0, 1, 0), "rotation without channels")
+@dataclass(frozen=True)
+class Context:
+    """Section 4.1. first_token is the core's."""
+
+    first_token: int
+    rope_base: float
+    rope_scale: float
+    rope_dims: int
+    head_channels: int
+    layer: int
+    kind: int
+    interleaved: int
+
+
+def read_context(reader, channels, exact_head):
+    """Section 4.1."""
+    c = Context(*struct.unpack("<IffHHHBB", reader.array("u1", 20).tobytes()))
+    require(c.first_token <= 1 << 22 and c.layer < 1024 and c.kind <= 2 and c.interleaved <= 1, "context")
+    require(c.head_channels == 0 or channels % c.head_channels == 0, "channels per head")
+    if c.rope_dims == 0:
+        require((c.rope_base, c.rope_scale, c.interleaved) == (0, 1, 0), "rotation without channels")
     else:
-        require(kind != VALUE and dims % 2 == 0 and dims <= head, "rotated channels")
-        require(1 < base <= 2.0**40 and 2.0**-20 <= scale <= 2.0**20, "rotation")
-    return kind
+        require(c.kind != VALUE and c.rope_dims % 2 == 0 and c.rope_dims <= c.head_channels, "rotated channels")
+        require(1 < c.rope_base <= 2.0**40 and 2.0**-20 <= c.rope_scale <= 2.0**20, "rotation")
+    return replace(c, first_token=c.first_token + exact_head)
 
 
 def signed(symbols, bits=4):

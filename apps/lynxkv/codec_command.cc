@@ -51,6 +51,11 @@ void add_encode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code
     c->add_option("--kind", a->context.kind, "key or value: what the matrix is")->capture_default_str();
     c->add_option("--layer", a->context.layer, "its layer, from 0")->capture_default_str();
     c->add_option("--layers", a->context.layers, "layers of its model, 0 if unknown")->capture_default_str();
+    c->add_option("--head", a->context.head_channels, "channels per head, 0 if unknown")->capture_default_str();
+    c->add_option("--rope-dims", a->context.rope_dims, "rotated channels of each head of keys")->capture_default_str();
+    c->add_option("--rope-base", a->context.rope_base, "frequency base of the rotation")->capture_default_str();
+    c->add_option("--rope-scale", a->context.rope_scale, "linear position scale")->capture_default_str();
+    c->add_flag("--rope-interleaved", a->context.rope_interleaved, "neighbouring channels are rotated together");
     c->add_flag("--json", a->json, "print the report as JSON");
     c->callback([a, &code] {
         code = run_report(a->out, lynx::encode_npy_file(a->in, a->out, a->options, a->context), a->json);

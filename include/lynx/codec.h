@@ -33,9 +33,14 @@ struct CodecOptions {
 
 /// What a matrix is in its model; some codecs treat keys and values, or early and late layers, differently.
 struct MatrixContext {
-    std::string kind = "value";  ///< key or value
-    std::uint32_t layer = 0;     ///< 0..1023
-    std::uint32_t layers = 0;    ///< of the model, at most 1024; 0: unknown
+    std::string kind = "value";       ///< key or value
+    std::uint32_t layer = 0;          ///< 0..1023
+    std::uint32_t layers = 0;         ///< of the model, at most 1024; 0: unknown
+    std::uint32_t head_channels = 0;  ///< channels per head, which divide the matrix's; 0: unknown
+    std::uint32_t rope_dims = 0;      ///< rotated channels of each head of keys, even; 0: none
+    double rope_base = 0;             ///< frequency base, above 1 and at most 2^40; 0 without rotation
+    double rope_scale = 1;            ///< linear position scale, 2^-20..2^20
+    bool rope_interleaved = false;    ///< pairs (2i, 2i+1) of a head, otherwise (i, i + rope_dims / 2)
 };
 
 /// What a .lynx file holds.

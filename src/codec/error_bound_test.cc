@@ -130,6 +130,17 @@ double cachegen(const Sample& s, std::uint32_t t, std::uint32_t c) {
     return step(difference + anchor_step / 2, 15) / 2 + slack;
 }
 
+/// FORMAT 13.4, for values: levels lie anywhere between a token's extremes.
+double kvquant(const Sample& s, std::uint32_t t, std::uint32_t /*c*/) {
+    double low = s.at(t, 0);
+    double high = low;
+    for (std::uint32_t i = 0; i < kChannels; ++i) {
+        low = std::min(low, s.at(t, i));
+        high = std::max(high, s.at(t, i));
+    }
+    return (high - low) * (1 + 0x1p-9) + std::max(std::fabs(low), std::fabs(high)) * 0x1p-10 + 0x1p-23;
+}
+
 /// FORMAT 13.3: a bound on the whole block's error, far above any element's in practice.
 Bound turboquant(double least_level) {
     return [=](const Sample& s, std::uint32_t t, std::uint32_t c) {
@@ -221,6 +232,8 @@ const std::map<std::string, Bound>& bounds() {
         {"q4_0", ggml(8)},
         {"kivi4", kivi(15)},
         {"kivi2", kivi(3)},
+        {"kvquant4", kvquant},
+        {"kvquant3", kvquant},
         {"cachegen", cachegen},
         {"turboquant4", turboquant(526.0 / 4096)},
         {"turboquant3", turboquant(1004.0 / 4096)},

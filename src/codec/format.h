@@ -59,8 +59,10 @@ enum class CodecId : std::uint8_t {
     cachegen = 37,
     turboquant3 = 38,
     turboquant4 = 39,
+    kvquant3 = 40,
+    kvquant4 = 41,
 };
-inline constexpr CodecId kLastCodecId = CodecId::turboquant4;
+inline constexpr CodecId kLastCodecId = CodecId::kvquant4;
 
 /// The header of a payload in memory (FORMAT, "Payload header"); all fields but magic, version and checksum.
 struct PayloadHeader {

@@ -6,6 +6,7 @@
 #include "codec/baseline/fp8.h"
 #include "codec/baseline/ggml_block.h"
 #include "codec/baseline/kivi.h"
+#include "codec/baseline/kvquant.h"
 #include "codec/baseline/turboquant.h"
 #include "codec/page_codec.h"
 #include "codec/ref/alpha_coder.h"
@@ -130,6 +131,10 @@ constexpr std::array kCodecs{
           [](const CodecParams&) { return make_kivi(CodecId::kivi4, 4); }},
     Entry{CodecId::kivi2, "kivi2", "", "KIVI: 2 bits, keys per channel, values per token, newest tokens exact",
           [](const CodecParams&) { return make_kivi(CodecId::kivi2, 2); }},
+    Entry{CodecId::kvquant4, "kvquant4", "", "KVQuant: 16 fitted levels, keys before rotation, 1% outliers apart",
+          [](const CodecParams&) { return make_kvquant(CodecId::kvquant4, 4); }},
+    Entry{CodecId::kvquant3, "kvquant3", "", "KVQuant: 8 fitted levels, keys before rotation, 1% outliers apart",
+          [](const CodecParams&) { return make_kvquant(CodecId::kvquant3, 3); }},
     Entry{CodecId::cachegen, "cachegen", "", "CacheGen: differences in groups of ten tokens, range coded",
           [](const CodecParams&) { return make_cachegen(); }},
     Entry{CodecId::turboquant4, "turboquant4", "", "TurboQuant: rotation and Lloyd-Max levels of 4 bits",

@@ -19,6 +19,9 @@ ERRORS = GOLDEN.parent / "golden_errors"
 OTHERS = {
     "long": (("kivi2", "kivi4"), []),
     "keys": (("kivi4",), ["--kind", "key"]),
+    "turned": (("kvquant3",), ["--kind", "key", "--head", "5", "--rope-dims", "4", "--rope-base", "1e4"]),
+    "paired": (("kvquant4",), ["--kind", "key", "--head", "5", "--rope-dims", "2", "--rope-base", "500000",
+                               "--rope-scale", "0.25", "--rope-interleaved"]),
     "late": (("cachegen",), ["--layer", "29", "--layers", "30"]),
 }
 # These have three files each; codecs that came later have one small one.

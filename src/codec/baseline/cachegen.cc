@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/half.h"
+#include "codec/baseline/dense_page.h"
 #include "codec/baseline/range_coder.h"
-#include "codec/tile.h"
 
 namespace lynx::codec {
 namespace {
@@ -74,8 +74,7 @@ public:
         const CoreShape shape{core.tokens, core.channels};
         const bool first_third = context.layers == 0 || context.layer * 3U < context.layers;
         const int q_max = first_third ? kFineMax : kCoarseMax;
-        std::vector<float> x(std::size_t{core.tokens} * core.channels);
-        load(core, x);
+        const std::vector<float> x = load_dense(core);
         std::vector<std::int8_t> q(x.size());
         std::byte* body = bodies[0].data();
         body[1] = static_cast<std::byte>(q_max);
@@ -168,18 +167,6 @@ private:
         for (std::uint32_t c = 0; c < s.channels; ++c) {
             for (std::uint32_t t = 0; t < s.tokens; ++t) {
                 f(t, std::size_t{t} * s.channels + c);
-            }
-        }
-    }
-
-    static void load(kv::ConstView core, std::span<float> x) {
-        const auto tile = make_tile(core.tokens);
-        for (std::uint32_t k = 0; k < tile_count(core.channels); ++k) {
-            const ChannelSpan span = tile_span(core.channels, k);
-            load_tile(core, span, tile.get());
-            for (std::uint32_t t = 0; t < core.tokens; ++t) {
-                std::copy_n(tile.get() + std::size_t{t} * kTileChannels, span.count,
-                            x.data() + std::size_t{t} * core.channels + span.first);
             }
         }
     }

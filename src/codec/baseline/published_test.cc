@@ -1,8 +1,9 @@
 // What the published baselines promise beyond conformance: the axes of KIVI's groups and its exact tokens, CacheGen's sizes and
-// layers, TurboQuant's rotation.
+// layers, KVQuant's outliers and keys, TurboQuant's rotation.
 #include <gtest/gtest.h>
 
 #include "codec/baseline/range_coder.h"
+#include "codec/baseline/rotation.h"
 #include "codec/context.h"
 #include "codec/payload.h"
 #include "codec/test_pages.h"
@@ -70,6 +71,96 @@ TEST(Kivi, TheNewestTokensAreExact) {
                 EXPECT_EQ(back.at(t, i), page.at(t, i));
             }
         }
+    }
+}
+
+PageContext rotated(bool interleaved, std::uint32_t first) {
+    PageContext context = context_of(kv::Kind::key, first, 0);
+    context.head_channels = 16;
+    context.rope = {.dims = 12, .base = 1e4F, .scale = 0.5F, .interleaved = interleaved};
+    return context;
+}
+
+TEST(Rotation, IsTheClosedFormAndComesBack) {
+    for (std::uint64_t i = 0; i < 4096; ++i) {
+        const std::uint64_t phase = base::mix64(i);
+        const double angle = std::ldexp(static_cast<double>(phase), -64) * 2 * 3.14159265358979323846;
+        EXPECT_NEAR(sine_cosine(phase).sine, std::sin(angle), 4e-15);
+        EXPECT_NEAR(sine_cosine(phase).cosine, std::cos(angle), 4e-15);
+    }
+    for (const bool interleaved : {false, true}) {
+        const std::uint32_t first = 1000000;
+        std::vector<float> x(2 * 32);
+        base::Rng rng(4);
+        for (float& e : x) {
+            e = static_cast<float>(rng.unit());
+        }
+        std::vector<float> y = x;
+        const Rotation rotation(rotated(interleaved, first));
+        rotation.apply(y, 2, 32);
+        for (std::size_t i = 0; i < 6; ++i) {
+            const double angle = (first + 1) * 0.5 * std::pow(1e4, -2.0 * static_cast<double>(i) / 12);
+            const std::size_t a = 32 + 16 + (interleaved ? 2 * i : i);
+            const std::size_t b = 32 + 16 + (interleaved ? 2 * i + 1 : i + 6);
+            EXPECT_NEAR(y[a], x[a] * std::cos(angle) - x[b] * std::sin(angle), 1e-6) << i;
+            EXPECT_NEAR(y[b], x[a] * std::sin(angle) + x[b] * std::cos(angle), 1e-6) << i;
+        }
+        EXPECT_EQ(y[12], x[12]);
+        rotation.undo(y, 2, 32);
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            EXPECT_NEAR(y[i], x[i], 1e-6) << i;
+        }
+    }
+}
+
+/// Keys whose channels are constant before rotation cost nothing but float16's rounding, wherever their page begins.
+TEST(KvQuant, KeysAreQuantisedBeforeTheirRotation) {
+    const auto codec = codec_or_die("kvquant3");
+    for (const bool interleaved : {false, true}) {
+        const PageContext context = rotated(interleaved, 777);
+        std::vector<float> x(std::size_t{100} * 32);
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            x[i] = static_cast<float>(i % 32) - 15.0F;
+        }
+        Rotation(context).apply(x, 100, 32);
+        Page page(kv::DType::f32, 100, 32);
+        for (std::uint32_t t = 0; t < 100; ++t) {
+            for (std::uint32_t c = 0; c < 32; ++c) {
+                page.set(t, c, x[std::size_t{t} * 32 + c]);
+            }
+        }
+        for (const bool told : {true, false}) {
+            const auto payloads =
+                encode_or_die(*codec, page.view(), told ? context : context_of(kv::Kind::key, 777, 0));
+            const Page back = decode_or_die(*codec, payloads, 1, page.view());
+            double worst = 0;
+            for (std::uint32_t t = 0; t < 100; ++t) {
+                for (std::uint32_t c = 0; c < 32; ++c) {
+                    worst = std::max(worst, std::fabs(back.at(t, c) - page.at(t, c)));
+                }
+            }
+            EXPECT_EQ(worst < 0.01, told) << worst;
+        }
+    }
+}
+
+TEST(KvQuant, OutliersAreKept) {
+    const auto codec = codec_or_die("kvquant4");
+    Page page(kv::DType::f16, 5, 200);
+    base::Rng rng(5);
+    for (std::uint32_t t = 0; t < 5; ++t) {
+        for (std::uint32_t c = 0; c < 200; ++c) {
+            page.set(t, c, static_cast<float>(rng.unit()));
+        }
+        page.set(t, 17 * t, 1000.0F);
+        page.set(t, 190 - t, -500.0F);
+    }
+    const auto payloads = encode_or_die(*codec, page.view(), context_of(kv::Kind::value, 50, 1000));
+    const Page back = decode_or_die(*codec, payloads, 1, page.view());
+    for (std::uint32_t t = 0; t < 5; ++t) {
+        EXPECT_EQ(back.at(t, 17 * t), 1000.0);
+        EXPECT_EQ(back.at(t, 190 - t), -500.0);
+        EXPECT_NEAR(back.at(t, 100), page.at(t, 100), 0.1);
     }
 }
 

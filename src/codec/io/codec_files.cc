@@ -47,7 +47,17 @@ Result<codec::PageContext> to_page_context(const MatrixContext& m) {
                                                        " layers, actual layer " + std::to_string(m.layer) + " of " +
                                                        std::to_string(m.layers)};
     }
+    if (m.head_channels > kv::kChannelsMax - 1 || m.rope_dims > m.head_channels) {
+        return Status{ErrorCode::invalid_argument, "rotation: expected at most " + std::to_string(m.head_channels) +
+                                                       " rotated channels per head, actual " +
+                                                       std::to_string(m.rope_dims)};
+    }
     codec::PageContext context;
+    context.head_channels = static_cast<std::uint16_t>(m.head_channels);
+    context.rope = {.dims = m.rope_dims,
+                    .base = static_cast<float>(m.rope_base),
+                    .scale = static_cast<float>(m.rope_scale),
+                    .interleaved = m.rope_interleaved};
     context.kind = m.kind == "key" ? kv::Kind::key : kv::Kind::value;
     context.layer = static_cast<std::uint16_t>(m.layer);
     context.layers = static_cast<std::uint16_t>(m.layers);
