@@ -220,7 +220,7 @@ private:
         }
         auto& wanted = std::get<ApiRequest>(parsed);
         if (const Status status = make_prompt(wanted); !status.ok()) {
-            send(response, error_of(status));
+            send(response, {.message = status.message()});  // whatever is wrong with it, the client sent it
             return;
         }
         const AnswerHead head{.endpoint = endpoint,
