@@ -6,11 +6,12 @@
 
 #include "base/check.h"
 #include "base/try.h"
+#include "codec/ref/lynxt.h"
 
 namespace lynx::codec {
 namespace {
 
-constexpr std::size_t kReservedBytes = 16;  // offsets 44..59
+constexpr std::size_t kReservedBytes = 3;  // offsets 57..59
 
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
 
@@ -50,6 +51,9 @@ HeaderBytes serialise(const PayloadHeader& h) noexcept {
     c.put(h.params.recent);
     c.put(h.body_bytes);
     c.put(h.anchor_crc);
+    c.put(h.params.profile);
+    c.put(h.params.step);
+    c.put(h.params.cuts);
     return bytes;
 }
 
@@ -167,6 +171,9 @@ Result<ParsedPayload> parse_payload(base::ByteView bytes) {
     h.params.recent = r.get<std::uint16_t>();
     h.body_bytes = r.get<std::uint32_t>();
     h.anchor_crc = r.get<std::uint32_t>();
+    h.params.profile = r.get<std::uint64_t>();
+    h.params.step = r.get<float>();
+    h.params.cuts = r.get<std::uint8_t>();
     const base::ByteView reserved = r.take(kReservedBytes);
     p.crc = r.get<std::uint32_t>();
     if (const std::uint32_t expected = checksum(raw, p.body); p.crc != expected) {
@@ -204,6 +211,13 @@ Status validate_params(const CodecParams& p) {
     }
     if (p.recent > kExactTokensMax) {
         return bad("recent", p.recent, "0..1024");
+    }
+    if (p.step != 0 && !(p.step >= kStepMin && p.step <= kStepMax)) {
+        return bad("step", p.step, "0 or 2^-12..16");
+    }
+    if (!lynxt_cuts_valid(p.cuts)) {
+        return bad("cuts", static_cast<int>(p.cuts),
+                   "0, or anchor + 16 * second tier with anchor at most 8, each tier adding 1..4 bits");
     }
     return {};
 }

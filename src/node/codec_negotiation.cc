@@ -13,6 +13,9 @@ base::Bytes serialize_params(const codec::CodecParams& params) {
     w.put(params.meta);
     w.put(params.sinks);
     w.put(params.recent);
+    w.put(params.profile);
+    w.put(params.step);
+    w.put(params.cuts);
     return bytes;
 }
 
@@ -25,6 +28,9 @@ Result<codec::CodecParams> parse_params(base::ByteView bytes) {
     params.meta = r.get<codec::MetaFormat>();
     params.sinks = r.get<std::uint16_t>();
     params.recent = r.get<std::uint16_t>();
+    params.profile = r.get<std::uint64_t>();
+    params.step = r.get<float>();
+    params.cuts = r.get<std::uint8_t>();
     LYNX_TRY(r.status("codec parameters"));
     if (r.remaining() != 0) {
         return Status{ErrorCode::corrupt, "codec parameters: " + std::to_string(r.remaining()) + " bytes too many"};
