@@ -1,4 +1,4 @@
-"""python -m format_decoder IN.lynx OUT.npy --tier anchor|full"""
+"""python -m format_decoder IN.lynx OUT.npy --tier anchor|full|N"""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ def main():
     parser = argparse.ArgumentParser(prog="format_decoder", description="Decode a .lynx file to .npy.")
     parser.add_argument("lynx", metavar="IN.lynx")
     parser.add_argument("npy", metavar="OUT.npy")
-    parser.add_argument("--tier", choices=("anchor", "full"), default="full")
+    parser.add_argument("--tier", default="full", help="anchor, full or a number from 0")
     arguments = parser.parse_args()
     try:
         with open(arguments.lynx, "rb") as file:

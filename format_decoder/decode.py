@@ -1,97 +1,58 @@
-"""FORMAT sections 4, 6 and 11, and the way from a file to a matrix."""
+"""FORMAT sections 4 and 11, and the way from a file to a matrix."""
+
+import dataclasses
 
 import numpy as np
 
-from .alpha import decode_alpha
-from .structure import (BF16, F16, F32, ITEM_BYTES, BodyReader, FormatError, parse_file, parse_payload, require, round_to,
-                        signed)
+from .alpha import SPECS, decode_alpha
+from .baselines import GROUP, decode_bf16_split, decode_f16, decode_fp8, decode_ggml, decode_integers
+from .lynxt import decode_lynxt, read_context, split_mono
+from .profile import parse_profile
+from .structure import BF16, CODECS, F16, F32, BodyReader, FormatError, parse_file, parse_payload, require, round_to
 
 __all__ = ["FormatError", "decode_file", "decode_page"]
 
 ARRAY_DTYPE = {F16: "<f2", BF16: "<u2", F32: "<f4"}
+NESTED_BITS = {"nested44": (4, 4), "nested35": (3, 5), "nested26": (2, 6), "nested224": (2, 2, 4)}
 
 
-def decode_integers(bodies, parameters, tokens, channels):
-    """Section 6, without f16."""
-    groups = -(-channels // 32)
-    reader = BodyReader(bodies[0])
-    scale_bits = reader.array("<u2", tokens, groups)
-    require(bool((scale_bits < 0x7C00).all()), "a scale is negative, infinite or NaN")
-    half_scale = np.float32(0.5) * scale_bits.view(np.float16).astype(np.float32)
-    half_scale = np.repeat(half_scale, 32, axis=1)[:, :channels]
-    if parameters.codec == "int8":
-        doubled = 2 * reader.array("i1", tokens, channels).astype(np.int32)
-    else:
-        a = signed(reader.nibbles(tokens, channels))
-        if parameters.codec == "int4":
-            doubled = 2 * a
-        elif len(bodies) == 1:
-            doubled = 32 * a + 15
-        else:
-            second = BodyReader(bodies[1])
-            doubled = 2 * (16 * a + second.nibbles(tokens, channels))
-            second.done()
-    reader.done()
-    return doubled.astype(np.float32) * half_scale
-
-
-def decode_nested44(bodies, parameters, tokens, channels):
+def decode_nested(readers, parameters, tokens, channels):
     """Section 11."""
     chunks = -(-tokens // parameters.chunk_tokens)
-    reader = BodyReader(bodies[0])
-    words = reader.array("<u4", channels).astype(np.int64)
+    words = readers[0].array("<u4", channels).astype(np.int64)
     b = (words & 0x1FFF ^ 0x1000) - 0x1000
     s = words >> 13 & 0x7FF
     e = (words >> 24 ^ 0x80) - 0x80
     require(bool(((e >= -100) & (e <= 117)).all()), "an exponent is out of range")
-    lo = reader.array("u1", chunks, channels).astype(np.int64)
-    hi = reader.array("u1", chunks, channels).astype(np.int64)
+    lo = readers[0].array("u1", chunks, channels).astype(np.int64)
+    hi = readers[0].array("u1", chunks, channels).astype(np.int64)
     require(bool((lo <= hi).all()), "cells are reversed")
-    a = reader.nibbles(tokens, channels).astype(np.int64)
-    reader.done()
-    if len(bodies) == 1:
-        t = 32 * a + 16
-    else:
-        second = BodyReader(bodies[1])
-        t = 2 * (16 * a + second.nibbles(tokens, channels)) + 1
-        second.done()
+    symbol, bits = np.zeros((tokens, channels), np.int64), 0
+    for reader, width in zip(readers, NESTED_BITS[parameters.codec.name]):
+        symbol = symbol << width | reader.symbols(width, tokens, channels)
+        bits += width
+    t = (2 * symbol + 1) << (8 - bits)
     chunk_of_token = np.arange(tokens) // parameters.chunk_tokens
     lo, w = lo[chunk_of_token], (hi - lo + 1)[chunk_of_token]
     fixed = (b << 10) + (s * (512 * lo + w * t) >> 5)
     return fixed.astype(np.float32) * np.ldexp(np.float32(1), (e - 10).astype(np.int32)).astype(np.float32)
 
 
-def decode_core(bodies, parameters, tokens, channels):
-    """The core's float32 values before rounding."""
-    if parameters.codec == "f16":
-        reader = BodyReader(bodies[0])
-        x = reader.array("<f2", tokens, channels)
-        reader.done()
-        require(bool(np.isfinite(x).all()), "an element is not finite")
-        return x.astype(np.float32)
-    if parameters.codec == "nested44":
-        return decode_nested44(bodies, parameters, tokens, channels)
-    if parameters.codec in ("alg1", "lynx44"):
-        return decode_alpha(bodies, parameters, tokens, channels)
-    return decode_integers(bodies, parameters, tokens, channels)
+DECODERS = {
+    "f16": decode_f16,
+    "bf16-split": decode_bf16_split,
+    "fp8-page": decode_fp8,
+    "fp8-token": decode_fp8,
+    "q8_0": decode_ggml,
+    "q4_0": decode_ggml,
+    **{name: decode_integers for name in (*GROUP, "int8-token", "int4-token", "int8-page", "int4-page")},
+    **{name: decode_alpha for name in SPECS},
+    **{name: decode_nested for name in NESTED_BITS},
+}
+assert {*DECODERS, "lynxt"} == {codec.name for codec in CODECS.values()}
 
 
-def tier_0_bytes(parameters, tokens, channels):
-    """Length of tier 0's part of a core, to cut a mono body in two."""
-    chunks = -(-tokens // parameters.chunk_tokens)
-    nibble_rows = tokens * ((channels + 1) // 2)
-    if parameters.codec == "nested44":
-        return 4 * channels + 2 * chunks * channels + nibble_rows
-    if parameters.codec == "int8-split":
-        return tokens * -(-channels // 32) * 2 + nibble_rows
-    gamma, chunk = {0: (4, 4), 1: (2, 2), 2: (2, 1)}[parameters.meta]
-    metadata = 2 * gamma * channels + 2 * chunk * chunks * channels
-    if parameters.codec == "alg1":
-        return metadata + tokens * -(-channels // 15) * 8
-    return 16 + metadata + nibble_rows
-
-
-def decode_page(payloads):
+def decode_page(payloads, profiles):
     """One page from the bytes of its tiers 0..t: float16, uint16 (bfloat16's bits) or float32 [tokens, channels]."""
     tiers = [parse_payload(p) for p in payloads]
     anchor = tiers[0]
@@ -104,30 +65,39 @@ def decode_page(payloads):
     exact = anchor.exact_head + anchor.exact_tail
     core_tokens = anchor.tokens - exact
 
-    exact_bytes = exact * channels * ITEM_BYTES[parameters.dtype]
-    require(exact_bytes <= len(anchor.body), "body length")
-    raw = np.frombuffer(anchor.body[:exact_bytes], ARRAY_DTYPE[parameters.dtype]).reshape(exact, channels)
-    bodies = [anchor.body[exact_bytes:]] + [p.body for p in tiers[1:]]
-    if core_tokens == 0:
-        require(all(len(body) == 0 for body in bodies), "body length")
-        return raw
-    if parameters.mono:
-        cut = tier_0_bytes(parameters, core_tokens, channels)
-        bodies = [bodies[0][:cut], bodies[0][cut:]]
-    with np.errstate(over="ignore", invalid="ignore"):
-        core = round_to(parameters.dtype, decode_core(bodies, parameters, core_tokens, channels))
+    readers = [BodyReader(p.body) for p in tiers]
+    context = read_context(readers[0], channels) if parameters.codec.context else None
+    raw = readers[0].array(ARRAY_DTYPE[parameters.dtype], exact, channels)
+    core = raw[:0]
+    if core_tokens > 0:
+        # The tiers of a mono payload lie one after the other, so one reader passes them all.
+        of_tiers = readers * parameters.codec.tiers if parameters.mono else readers
+        with np.errstate(over="ignore", invalid="ignore"):
+            if context is None:
+                x = DECODERS[parameters.codec.name](of_tiers, parameters, core_tokens, channels)
+            else:
+                of_core = dataclasses.replace(context, first_token=context.first_token + anchor.exact_head)
+                parts = split_mono(readers[0], parameters.codec.tiers) if parameters.mono else readers
+                x = decode_lynxt(parts, parameters, core_tokens, channels, of_core, profiles)
+            core = round_to(parameters.dtype, x)
+    for reader in readers:
+        reader.done()
     return np.concatenate([raw[:anchor.exact_head], core, raw[anchor.exact_head:]])
 
 
-def decode_file(data, tier="full"):
-    """A whole .lynx file at tier "anchor" or "full", as decode_page's arrays."""
+def decode_file(data, tier="full", profile_files=()):
+    """A whole .lynx file at tier "anchor", "full" or a number, as decode_page's arrays; `profile_files` are their bytes."""
+    profiles = dict(parse_profile(p) for p in profile_files)
     file = parse_file(data)
+    tiers = file.parameters.tiers
+    count = {"anchor": 1, "full": tiers}.get(tier) or int(tier) + 1
+    require(1 <= count <= tiers, f"tier {tier} of {tiers}", "invalid_argument")
     pages = []
     for page in range(file.pages):
-        payloads = [file.payloads[t][page] for t in range(1 if tier == "anchor" else file.parameters.tiers)]
+        payloads = [file.payloads[t][page] for t in range(count)]
         first = parse_payload(payloads[0])
         tokens = min(file.parameters.page_tokens, file.tokens - page * file.parameters.page_tokens)
         require((first.parameters, first.tokens, first.channels) == (file.parameters, tokens, file.channels),
                 f"page {page} is not what the file header says")
-        pages.append(decode_page(payloads))
+        pages.append(decode_page(payloads, profiles))
     return np.concatenate(pages)

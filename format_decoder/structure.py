@@ -1,4 +1,4 @@
-"""FORMAT sections 2, 3, 5 and 12: headers, nibbles, rounding, files."""
+"""FORMAT sections 2, 3, 5 and 13: headers, nibbles, rounding, files."""
 
 import struct
 import zlib
@@ -6,10 +6,55 @@ from dataclasses import dataclass
 
 import numpy as np
 
-CODECS = {1: "f16", 2: "int8", 3: "int4", 4: "int8-split", 5: "alg1", 6: "lynx44", 7: "nested44"}
-TIERED = ("int8-split", "alg1", "lynx44", "nested44")
+
+@dataclass(frozen=True)
+class Codec:
+    """A row of section 2's table of codecs."""
+
+    name: str
+    tiers: int = 1
+    exact_rows: bool = False
+    context: bool = False
+
+
+CODECS = {
+    1: Codec("f16"),
+    2: Codec("int8"),
+    3: Codec("int4"),
+    4: Codec("int8-split", 2),
+    5: Codec("alg1", 2),
+    6: Codec("lynx44", 2),
+    7: Codec("nested44", 2, exact_rows=True),
+    8: Codec("lynx35", 2),
+    9: Codec("lynx53", 2),
+    10: Codec("lynx62", 2),
+    11: Codec("nested35", 2, exact_rows=True),
+    12: Codec("nested26", 2, exact_rows=True),
+    13: Codec("nested224", 3, exact_rows=True),
+    14: Codec("alg1-a1", 2),
+    15: Codec("lynx-int4"),
+    16: Codec("alg1-a1-int4"),
+    17: Codec("alg1-nopage", 2),
+    18: Codec("alg1-nochunk", 2),
+    19: Codec("alg1-linear", 2),
+    20: Codec("alg1-nobias", 2),
+    21: Codec("alg1-nosign", 2),
+    22: Codec("alg1-clip16", 2),
+    23: Codec("alg1-log", 2),
+    24: Codec("bf16-split", 2),
+    25: Codec("int8-page"),
+    26: Codec("int4-page"),
+    27: Codec("int8-token"),
+    28: Codec("int4-token"),
+    29: Codec("int8-g128"),
+    30: Codec("int4-g128"),
+    31: Codec("fp8-page"),
+    32: Codec("fp8-token"),
+    33: Codec("q8_0"),
+    34: Codec("q4_0"),
+    35: Codec("lynxt", 3, exact_rows=True, context=True),
+}
 F16, BF16, F32 = 0, 1, 2
-ITEM_BYTES = {F16: 2, BF16: 2, F32: 4}
 HEADER_BYTES = 64
 BODY_BYTES_MAX = (1 << 26) - HEADER_BYTES
 
@@ -26,7 +71,7 @@ class FormatError(Exception):
 class Parameters:
     """The fields that payloads and files share."""
 
-    codec: str
+    codec: Codec
     mono: bool
     tiers: int
     dtype: int
@@ -36,6 +81,9 @@ class Parameters:
     page_tokens: int
     sinks: int
     recent: int
+    profile: int
+    step: np.float32
+    cuts: int
 
 
 @dataclass(frozen=True)
@@ -59,21 +107,26 @@ def require(condition, message, code="corrupt"):
         raise FormatError(code, message)
 
 
-def make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk_tokens, page_tokens, sinks, recent):
+def make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk_tokens, page_tokens, sinks, recent, profile, step,
+                    cuts):
     """Checks the shared fields against their ranges."""
     require(codec in CODECS, f"codec {codec}", "unsupported_version")
     mono = flags == 1
     require(flags in (0, 1), f"flags {flags}")
-    name = CODECS[codec]
-    require(name in TIERED or not mono, f"{name} has no mono form", "unsupported_version")
-    require(tiers == (2 if name in TIERED and not mono else 1), f"tiers {tiers}")
+    kind = CODECS[codec]
+    require(kind.tiers > 1 or not mono, f"{kind.name} has no mono form", "unsupported_version")
+    require(tiers == (1 if mono else kind.tiers), f"tiers {tiers}")
     require(dtype in (F16, BF16, F32), f"dtype {dtype}")
     require(meta in (0, 1, 2), f"meta {meta}")
     require(2.0**-10 <= alpha <= 2.0**20, f"alpha {alpha}")
     require(1 <= chunk_tokens <= 1024, f"chunk {chunk_tokens}")
     require(1 <= page_tokens <= 4096, f"page {page_tokens}")
     require(sinks <= 1024 and recent <= 1024, f"sinks {sinks}, recent {recent}")
-    return Parameters(name, mono, tiers, dtype, meta, np.float32(alpha), chunk_tokens, page_tokens, sinks, recent)
+    require(step == 0 or 2.0**-12 <= step <= 16, f"step {step}")
+    s0, s1 = (cuts & 15, cuts >> 4) if cuts else (5, 4)
+    require(s0 <= 8 and 1 <= s0 - s1 <= 4 and 1 <= s1 <= 4, f"cuts {cuts}")
+    return Parameters(kind, mono, tiers, dtype, meta, np.float32(alpha), chunk_tokens, page_tokens, sinks, recent, profile,
+                      np.float32(step), cuts)
 
 
 def payload_length(data):
@@ -93,15 +146,15 @@ def parse_payload(data):
     require(len(data) >= length, f"payload of {length} bytes", "truncated")
     require(len(data) == length, "bytes after the payload")
     (_, _, codec, tier, tiers, flags, dtype, meta, tokens, channels, head, tail, alpha, chunk, page, sinks, recent, _,
-     anchor_crc, reserved, crc) = struct.unpack_from("<IHBBBBBBIIHHfHHHHII16sI", data)
+     anchor_crc, profile, step, cuts, reserved, crc) = struct.unpack_from("<IHBBBBBBIIHHfHHHHIIQfB3sI", data)
     require(zlib.crc32(data[:60] + b"\0\0\0\0" + data[64:]) == crc, "payload checksum")
-    require(reserved == bytes(16), "reserved bytes")
-    parameters = make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk, page, sinks, recent)
+    require(reserved == bytes(3), "reserved bytes")
+    parameters = make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk, page, sinks, recent, profile, step, cuts)
     require(tier < tiers, f"tier {tier}")
     require(1 <= tokens <= page, f"tokens {tokens}")
     require(1 <= channels <= 65536, f"channels {channels}")
     require(head + tail <= tokens, "exact rows")
-    require(head + tail == 0 or parameters.codec == "nested44", "exact rows")
+    require(head + tail == 0 or parameters.codec.exact_rows, "exact rows")
     require(tier > 0 or anchor_crc == 0, "anchor checksum in tier 0")
     return Payload(parameters, tokens, channels, head, tail, tier, anchor_crc, crc, bytes(data[HEADER_BYTES:]))
 
@@ -118,17 +171,16 @@ class File:
 
 
 def parse_file(data):
-    """Section 12."""
+    """Section 13."""
     require(len(data) >= 64, "file header", "truncated")
     magic, version = struct.unpack_from("<IH", data)
     require(magic == 0x46584E4C, "not a .lynx file")
     require(version == 1, f"file version {version}", "unsupported_version")
-    (_, _, codec, tiers, flags, dtype, meta, reserved0, tokens, channels, pages, alpha, chunk, page, sinks, recent,
-     reserved1, payload_bytes, reserved2, payload_crc, crc) = struct.unpack_from("<IHBBBBBBIIIfHHHHIQQII", data)
+    (_, _, codec, tiers, flags, dtype, meta, cuts, tokens, channels, pages, alpha, chunk, page, sinks, recent,
+     step, payload_bytes, profile, payload_crc, crc) = struct.unpack_from("<IHBBBBBBIIIfHHHHfQQII", data)
     require(zlib.crc32(data[:60]) == crc, "file header checksum")
-    require(reserved0 == reserved1 == reserved2 == 0, "reserved bytes")
     require(1 <= tokens <= 1 << 22 and 1 <= channels <= 65536, "file shape")
-    parameters = make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk, page, sinks, recent)
+    parameters = make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk, page, sinks, recent, profile, step, cuts)
     require(pages == -(-tokens // page), f"pages {pages}")
     require(len(data) - 64 >= payload_bytes, f"file of {64 + payload_bytes} bytes", "truncated")
     require(len(data) - 64 == payload_bytes, "bytes after the payloads")
@@ -165,22 +217,25 @@ class BodyReader:
         self.at += size
         return out
 
-    def nibbles(self, tokens, channels):
-        """Section 3: rows of 4-bit symbols as uint8 [tokens, channels]."""
-        packed = self.array("u1", tokens, (channels + 1) // 2)
-        symbols = np.empty((tokens, packed.shape[1] * 2), np.uint8)
-        symbols[:, 0::2] = packed & 15
-        symbols[:, 1::2] = packed >> 4
-        return symbols[:, :channels]
+    def rest(self):
+        """All that is left, as bytes."""
+        return self.array("u1", len(self.body) - self.at).tobytes()
+
+    def symbols(self, bits, tokens, channels):
+        """Section 3: rows of symbols of `bits` bits as uint8 [tokens, channels]."""
+        rows = self.array("u1", tokens, (channels * bits + 7) // 8)
+        string = np.unpackbits(rows, axis=1, bitorder="little")[:, :channels * bits].reshape(tokens, channels, bits)
+        return (string * (1 << np.arange(bits))).sum(axis=2).astype(np.uint8)
 
     def done(self):
         """A body has exactly the bytes its sections add up to."""
         require(self.at == len(self.body), "body length")
 
 
-def signed(nibbles):
-    """Section 3: two's complement of 4 bits."""
-    return (nibbles.astype(np.int32) ^ 8) - 8
+def signed(symbols, bits=4):
+    """Section 3: two's complement of `bits` bits."""
+    top = 1 << (bits - 1)
+    return (symbols.astype(np.int32) ^ top) - top
 
 
 def round_to(dtype, x):

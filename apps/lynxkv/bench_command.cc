@@ -1,95 +1,15 @@
 // lynxkv bench: measurements, side by side in one run.
-#include <cstdio>
-#include <memory>
-#include <optional>
-
-#include "child_process.h"
-#include "cli_options.h"
-#include "commands.h"
-#include "exit_codes.h"
-#include "lynx/bench.h"
+#include "bench_commands.h"
 
 namespace lynxkv {
 
-namespace {
-
-struct Arguments {
-    lynx::E2eConfig config;
-    LinkOptions link;
-    PromptOptions prompt;
-    bool json = false;
-};
-
-int run(Arguments& a, const Context& context) {
-    const lynx::Result<std::string> prompt = a.prompt.read();
-    if (!prompt.ok()) {
-        return exit_code(prompt.status());
-    }
-    const lynx::Result<lynx::LinkEmulation> link = a.link.parse();
-    if (!link.ok()) {
-        return exit_code(link.status());
-    }
-    a.config.prompt = prompt.value();
-    a.config.link_delay_s = link.value().delay_s;
-    if (link.value().rate_bits_per_s > 0) {
-        a.config.link_rate_bits_per_s = link.value().rate_bits_per_s;
-    }
-    std::optional<PrefillChild> prefill;  // lives until every row is measured
-    a.config.start_prefill = [&](lynx::LinkEmulation emulation) -> lynx::Result<std::string> {
-        std::vector<std::string> arguments = model_arguments(a.config.model);
-        arguments.insert(arguments.end(), {"--sequences", "1"});
-        LinkOptions shaped = a.link;
-        shaped.rate = std::to_string(static_cast<unsigned long long>(emulation.rate_bits_per_s));
-        const std::vector<std::string> more = shaped.arguments();
-        arguments.insert(arguments.end(), more.begin(), more.end());
-        std::optional<PrefillChild> child = start_prefill_child(arguments);
-        if (!child) {
-            return lynx::Status{lynx::ErrorCode::peer_lost, "no prefill node"};
-        }
-        prefill.emplace(std::move(*child));
-        return prefill->address;
-    };
-    a.config.on_progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
-    const lynx::Result<lynx::E2eReport> report = lynx::run_e2e(a.config, context.stop.token());
-    if (!report.ok()) {
-        return exit_code(report.status());
-    }
-    std::printf("%s\n", (a.json ? lynx::to_json(report.value()) : lynx::to_table(report.value())).c_str());
-    return kExitOk;
-}
-
-}  // namespace
-
 void add_bench_command(CLI::App& app, Context context) {
-    auto a = std::make_shared<Arguments>();
-    a->config.systems = {"f16", "int8", "int8-split", "alg1", "lynx44", "nested44-mono", "nested44"};
-    CLI::App* command = app.add_subcommand("bench", "measure");
-    command->require_subcommand(1);
-    CLI::App* e2e = command->add_subcommand(
-        "e2e", "the same KV over the same emulated link for every system, KV ready at time zero");
-    add_model_options(*e2e, a->config.model);
-    add_prompt_options(*e2e, a->prompt);
-    add_link_options(*e2e, a->link);
-    e2e->add_option("--int8-tpots", a->config.int8_tpots, "without --link-rate: the INT8 transfer takes this many TPOT")
-        ->capture_default_str();
-    e2e->add_option("--prompt-tokens", a->config.prompt_tokens_max, "cut the prompt to this many tokens; 0: all")
-        ->capture_default_str();
-    e2e->add_option("--systems", a->config.systems, "codecs to measure; a progressive one drafts")
-        ->delimiter(',')
-        ->capture_default_str();
-    e2e->add_option("--tokens", a->config.tokens, "output tokens, the prefill node's first one included")
-        ->capture_default_str();
-    e2e->add_option("--repeats", a->config.repeats, "runs per system; medians are printed")->capture_default_str();
-    e2e->add_option("--window", a->config.window, "draft exactly this many tokens; default: adaptive");
-    e2e->add_option("--sinks", a->config.codec.sinks, "first tokens kept exact in the anchor (nested44)")
-        ->capture_default_str();
-    e2e->add_option("--recent", a->config.codec.recent, "newest tokens kept exact in the anchor (nested44)")
-        ->capture_default_str();
-    e2e->add_option("--alpha", a->config.codec.alpha, "curvature of the alpha-law (alg1, lynx44)")
-        ->capture_default_str();
-    e2e->add_option("--meta", a->config.codec.meta, "metadata precision (alg1, lynx44)")->capture_default_str();
-    e2e->add_flag("--json", a->json, "one JSON object instead of the table");
-    e2e->callback([a, context] { context.exit_code = run(*a, context); });
+    CLI::App* bench = app.add_subcommand("bench", "measure");
+    bench->require_subcommand(1);
+    add_bench_e2e(*bench, context);
+    add_bench_codec(*bench, context);
+    add_bench_accept(*bench, context);
+    add_bench_ablation(*bench, context);
 }
 
 }  // namespace lynxkv

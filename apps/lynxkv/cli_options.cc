@@ -8,6 +8,13 @@
 
 namespace lynxkv {
 
+namespace {
+std::vector<std::string>& loaded_profiles() {
+    static std::vector<std::string> paths;
+    return paths;
+}
+}  // namespace
+
 using lynx::ErrorCode;
 using lynx::Result;
 using lynx::Status;
@@ -42,30 +49,33 @@ std::vector<std::string> LinkOptions::arguments() const {
     return all;
 }
 
-Result<std::string> PromptOptions::read() const {
-    if (file.empty()) {
-        return text;
-    }
-    std::ifstream in(file, std::ios::binary);
-    if (!in || std::filesystem::is_directory(file)) {
-        return Status{ErrorCode::io, "cannot read prompt file " + file + ": " + std::strerror(in ? EISDIR : errno)};
+Result<std::string> read_prompt_file(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in || std::filesystem::is_directory(path)) {
+        return Status{ErrorCode::io, "cannot read prompt file " + path + ": " + std::strerror(in ? EISDIR : errno)};
     }
     const std::string s(std::istreambuf_iterator<char>(in), {});
     if (s.size() > kPromptFileBytesMax) {
-        return Status{ErrorCode::limit_exceeded, "prompt file " + file + ": " + std::to_string(s.size()) +
+        return Status{ErrorCode::limit_exceeded, "prompt file " + path + ": " + std::to_string(s.size()) +
                                                      " bytes, at most " + std::to_string(kPromptFileBytesMax)};
     }
     return s;
 }
 
-void add_model_options(CLI::App& app, lynx::ModelConfig& model) {
+Result<std::string> PromptOptions::read() const { return file.empty() ? text : read_prompt_file(file); }
+
+void add_model_file_options(CLI::App& app, lynx::ModelConfig& model) {
     app.add_option("-m,--model", model.path, "GGUF file, or 'fake' for the deterministic test model")
         ->required()
         ->envname("LYNXKV_MODEL");
     app.add_option("--context", model.context_tokens, "tokens a sequence may hold, prompt and output")
         ->capture_default_str();
-    app.add_option("--threads", model.threads, "inference threads of a node")->capture_default_str();
     app.add_option("--batch", model.batch_tokens, "tokens per step, and per prefill chunk")->capture_default_str();
+}
+
+void add_model_options(CLI::App& app, lynx::ModelConfig& model) {
+    add_model_file_options(app, model);
+    app.add_option("--threads", model.threads, "inference threads of a node")->capture_default_str();
 }
 
 void add_link_options(CLI::App& app, LinkOptions& link) {
@@ -83,12 +93,46 @@ std::string codec_names() {
 
 void add_codec_options(CLI::App& app, lynx::CodecOptions& codec) {
     app.add_option("--codec", codec.name, "one of " + codec_names())->capture_default_str();
-    app.add_option("--alpha", codec.alpha, "curvature of the alpha-law (alg1, lynx44)")->capture_default_str();
+    add_codec_parameter_options(app, codec);
+}
+
+std::vector<std::string> profile_arguments() {
+    std::vector<std::string> all;
+    for (const std::string& path : loaded_profiles()) {
+        all.insert(all.end(), {"--profile", path});
+    }
+    return all;
+}
+
+void add_profile_option(CLI::App& app, std::function<void(const std::string& name)> use) {
+    app.add_option_function<std::string>(
+           "--profile",
+           [use = std::move(use)](const std::string& path) {
+               const lynx::Result<std::string> name = lynx::load_profile(path);
+               if (!name.ok()) {
+                   throw CLI::ValidationError("--profile", name.status().to_string());
+               }
+               loaded_profiles().push_back(path);
+               use(name.value());
+           },
+           "calibration profile of the model (lynxt); see codec calibrate")
+        ->type_name("FILE");
+}
+
+void add_codec_parameter_options(CLI::App& app, lynx::CodecOptions& codec) {
+    add_profile_option(app, [&codec](const std::string& name) { codec.profile = name; });
+    app.add_option("--step", codec.step, "finest step over the rms of the coefficients; 0: the default (lynxt)")
+        ->capture_default_str();
+    app.add_option("--anchor-cut", codec.anchor_cut, "bits that the anchor lacks; with --second-cut (lynxt)");
+    app.add_option("--second-cut", codec.second_cut, "bits that the second tier lacks (lynxt)");
+    app.add_option("--alpha", codec.alpha, "curvature of the alpha-law (alpha-law codecs)")->capture_default_str();
     app.add_option("--chunk", codec.chunk_tokens, "tokens per chunk")->capture_default_str();
     app.add_option("--page", codec.page_tokens, "tokens per page")->capture_default_str();
-    app.add_option("--meta", codec.meta, "metadata precision (alg1, lynx44): f32, f16 or q8")->capture_default_str();
-    app.add_option("--sinks", codec.sinks, "first tokens kept exact in the anchor (nested44)")->capture_default_str();
-    app.add_option("--recent", codec.recent, "newest prompt tokens kept exact in the anchor (nested44)")
+    app.add_option("--meta", codec.meta, "metadata precision (alpha-law codecs): f32, f16 or q8")
+        ->capture_default_str();
+    app.add_option("--sinks", codec.sinks, "first tokens kept exact in the anchor (nested codecs)")
+        ->capture_default_str();
+    app.add_option("--recent", codec.recent, "newest prompt tokens kept exact in the anchor (nested codecs)")
         ->capture_default_str();
 }
 
@@ -97,7 +141,6 @@ void add_prompt_options(CLI::App& app, PromptOptions& prompt) {
     group->add_option("-p,--prompt", prompt.text, "prompt text");
     group->add_option("-f,--prompt-file", prompt.file, "file that holds the prompt");
     group->require_option(1);
-    app.add_flag("--chat", prompt.chat, "wrap the prompt in the model's chat template");
 }
 
 void add_sampling_options(CLI::App& app, lynx::GenerateRequest& request) {

@@ -12,6 +12,7 @@ namespace lynxkv {
 
 void DecodeOptions::add(CLI::App& app) {
     add_prompt_options(app, prompt);
+    app.add_flag("--chat", request.chat, "wrap the prompt in the model's chat template");
     add_codec_options(app, request.codec);
     add_sampling_options(app, request);
     app.add_option("--stall-timeout", config.stall_timeout_s,
@@ -34,7 +35,6 @@ int run(DecodeOptions& a, const Context& context) {
         return exit_code(link.status());
     }
     a.request.prompt = prompt.value();
-    a.request.chat = a.prompt.chat;
     a.config.link = link.value();
     lynx::Result<std::unique_ptr<lynx::DecodeNode>> node = lynx::DecodeNode::create(a.config);
     if (!node.ok()) {

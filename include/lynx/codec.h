@@ -13,7 +13,7 @@ namespace lynx {
 
 struct CodecDescription {
     std::string name;
-    std::uint8_t tiers = 1;  ///< payloads per page: 2 for progressive codecs, else 1
+    std::uint8_t tiers = 1;  ///< payloads per page: 2 or more for progressive codecs, else 1
     std::string summary;     ///< one line
 };
 
@@ -23,13 +23,28 @@ struct CodecDescription {
 /// Parameters of an encoding; a codec ignores what it has no use for.
 struct CodecOptions {
     std::string name = "nested44";    ///< one of available_codecs()
-    double alpha = 255;               ///< alpha-law curvature, 2^-10..2^20 (alg1, lynx44)
+    double alpha = 255;               ///< alpha-law curvature, 2^-10..2^20
     std::uint32_t chunk_tokens = 32;  ///< 1..1024
     std::uint32_t page_tokens = 256;  ///< 1..4096
-    std::string meta = "f32";         ///< metadata of alg1 and lynx44: f32, f16 or q8
-    std::uint32_t sinks = 4;          ///< first tokens kept exact in the anchor (nested44), 0..1024
-    std::uint32_t recent = 16;        ///< newest tokens kept exact in the anchor (nested44), 0..1024
+    std::string meta = "f32";         ///< metadata of the alpha-law codecs: f32, f16 or q8
+    std::uint32_t sinks = 4;          ///< first tokens kept exact in the anchor (nested codecs), 0..1024
+    std::uint32_t recent = 16;        ///< newest tokens kept exact in the anchor (nested codecs), 0..1024
+    std::string profile;              ///< what load_profile() returned; empty: none (lynxt)
+    double step = 0;                  ///< finest step over the coefficients' rms, 2^-12..16; 0: the default (lynxt)
+    std::uint32_t anchor_cut = 0;     ///< low bits of the finest index that the anchor lacks, at most 8 (lynxt)
+    std::uint32_t second_cut =
+        0;  ///< the same for the second tier; a tier adds 1 to 4 bits; both 0: the default (lynxt)
 };
+
+/// Where a matrix stands in a model. It decides which part of a profile fits it, and with a profile how its keys were rotated.
+struct MatrixPlace {
+    std::uint32_t layer = 0;
+    bool keys = false;  ///< otherwise values
+};
+
+/// Reads a calibration profile and keeps it for this process. Returns its name, 16 hexadecimal digits. io, truncated, corrupt,
+/// unsupported_version, limit_exceeded.
+[[nodiscard]] Result<std::string> load_profile(const std::string& path);
 
 /// What a .lynx file holds.
 struct CodecFileReport {
@@ -46,11 +61,12 @@ struct CodecFileReport {
 /// The report as one JSON object.
 [[nodiscard]] std::string to_json(const CodecFileReport& report);
 
-/// Encodes a float16 or float32 [tokens, channels] .npy file as one sequence.
+/// Encodes a float16 or float32 [tokens, channels] .npy file as one sequence. invalid_argument: also a profile without that place.
 [[nodiscard]] Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::string& out_lynx,
-                                                      const CodecOptions& options);
+                                                      const CodecOptions& options, MatrixPlace place = {});
 
-/// Decodes to an .npy file of the source's dtype. `tier`: "anchor" or "full"; a codec with one tier has the same in both.
+/// Decodes to an .npy file of the source's dtype. `tier`: "anchor", "full" or a number from 0; a codec with one tier has the
+/// same in all.
 [[nodiscard]] Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, const std::string& tier);
 
 /// Verifies a whole file (every checksum, every symbol) and reports on it. With a non-empty `symbols_npz`, writes the symbols

@@ -1,4 +1,4 @@
-# The demonstration and the benchmark. Sourced by ./dev.
+# The demonstration. Sourced by ./dev.
 
 # A long prose prompt that fits the default context of 4096 tokens with room for the output.
 demo_prompt() {
@@ -32,18 +32,4 @@ demo() {
     build/lynxkv generate --prompt-file "$prompt" --link-rate 12mbit --link-delay 5ms "${show[@]}"
     say "the same KV moved in four ways, over a link on which the INT8 transfer takes 40 token times"
     build/lynxkv bench e2e --prompt-file "$prompt" --systems f16,int8,nested44-mono,nested44 --int8-tpots 40
-}
-
-# A prompt of the user's own takes the place of ours.
-cmd_bench() {
-    local argument own=0
-    for argument in "$@"; do
-        case $argument in
-            -p* | --prompt | --prompt=* | -f* | --prompt-file | --prompt-file=* | -h | --help) own=1 ;;
-        esac
-    done
-    ((own)) || set -- --prompt-file "$models/debian-history.txt" --prompt-tokens 2048 "$@"
-    cli_setup
-    say "running the end-to-end benchmark"
-    exec build/lynxkv bench e2e "$@"
 }

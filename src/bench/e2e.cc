@@ -1,11 +1,10 @@
 // lynxkv bench e2e: reference first (alone on the machine), then every system over the same emulated link.
-#include <algorithm>
-#include <fstream>
 #include <memory>
-#include <thread>
 
 #include "base/try.h"
+#include "bench/machine.h"
 #include "bench/reference.h"
+#include "bench/statistics.h"
 #include "codec/options.h"
 #include "lynx/bench.h"
 #include "node/model.h"
@@ -34,12 +33,6 @@ struct CodecReference {
     }
 };
 
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    const std::size_t n = values.size();
-    return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 template <class Get>
 double median_of(const std::vector<GenerateReport>& runs, Get get) {
     std::vector<double> values;
@@ -48,19 +41,6 @@ double median_of(const std::vector<GenerateReport>& runs, Get get) {
         values.push_back(get(run));
     }
     return median(std::move(values));
-}
-
-std::string machine_name() {
-    std::ifstream in("/proc/cpuinfo");
-    std::string line;
-    std::string name = "unknown CPU";
-    while (std::getline(in, line)) {
-        if (line.starts_with("model name")) {
-            name = line.substr(line.find(':') + 2);
-            break;
-        }
-    }
-    return name + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores";
 }
 
 class E2e {

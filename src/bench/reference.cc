@@ -1,10 +1,10 @@
 #include "bench/reference.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/try.h"
+#include "bench/distribution.h"
 
 namespace lynx::bench {
 
@@ -44,38 +44,9 @@ Result<PromptKv> prefill_prompt(engine::Engine& engine, const std::vector<engine
 }
 
 Result<CodedSize> Reference::load(const codec::Codec& codec, std::uint8_t tier) {
-    const auto tokens = static_cast<std::uint32_t>(kv_.prompt.size());
-    const kv::Paging paging{tokens, codec.params().page_tokens};
-    LYNX_TRY(engine_.clear(0));
-    LYNX_TRY(engine_.reserve(0, tokens));
-    CodedSize size;
-    size.tier_bytes.assign(codec.info().tiers, 0);
-    std::vector<base::Bytes> payloads(codec.info().tiers);
-    for (std::uint32_t layer = 0; layer < engine_.info().geometry.layers.size(); ++layer) {
-        for (const kv::Kind kind : {kv::Kind::key, kv::Kind::value}) {
-            LYNX_ASSIGN(const kv::View target, engine_.kv_view(0, layer, kind));
-            const std::vector<std::byte>& plane = kv_.planes[2 * layer + (kind == kv::Kind::key ? 0 : 1)];
-            const kv::ConstView source = kv::token_major(plane.data(), target.dtype, tokens, target.channels);
-            for (std::uint32_t page = 0; page < paging.pages(); ++page) {
-                const std::uint32_t first = paging.first_token(page);
-                const std::uint32_t count = paging.tokens_in(page);
-                const codec::PageContext context =
-                    codec::page_context(engine_.info().geometry, layer, kind, paging, page);
-                LYNX_TRY(codec.encode(source.slice_tokens(first, count), context, payloads));
-                std::vector<base::ByteView> views;
-                for (std::uint8_t t = 0; t < codec.info().tiers; ++t) {
-                    size.tier_bytes[t] += payloads[t].size() + wire::kHeaderBytes;
-                    if (t <= tier) {
-                        views.emplace_back(payloads[t]);
-                    }
-                }
-                ++size.frames_per_tier;
-                size.elements += std::uint64_t{count} * target.channels;
-                LYNX_TRY(codec.decode(views, target.slice_tokens(first, count)));
-            }
-        }
-    }
-    return size;
+    LYNX_ASSIGN(const CodedKv coded, CodedKv::encode(codec, kv_, engine_.info().geometry));
+    LYNX_TRY(coded.load(engine_, tier));
+    return coded.size();
 }
 
 Result<std::vector<engine::Token>> Reference::decode(std::uint32_t count, const speculate::Sampling& sampling) {
@@ -115,23 +86,9 @@ Result<std::vector<std::vector<float>>> Reference::teacher_forced(const std::vec
 }
 
 double mean_kl(const std::vector<std::vector<float>>& p_logits, const std::vector<std::vector<float>>& q_logits) {
-    const auto log_sum = [](const std::vector<float>& x, double top) {
-        double sum = 0;
-        for (const float v : x) {
-            sum += std::exp(v - top);
-        }
-        return top + std::log(sum);
-    };
     double total = 0;
     for (std::size_t row = 0; row < p_logits.size(); ++row) {
-        const std::vector<float>& p = p_logits[row];
-        const std::vector<float>& q = q_logits[row];
-        const double zp = log_sum(p, *std::max_element(p.begin(), p.end()));
-        const double zq = log_sum(q, *std::max_element(q.begin(), q.end()));
-        for (std::size_t i = 0; i < p.size(); ++i) {
-            const double log_p = p[i] - zp;
-            total += std::exp(log_p) * (log_p - (q[i] - zq));
-        }
+        total += Distribution(p_logits[row]).kl(Distribution(q_logits[row]));
     }
     return p_logits.empty() ? 0 : total / static_cast<double>(p_logits.size());
 }

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "bench/coded_kv.h"
 #include "codec/codec.h"
 #include "engine/engine.h"
 #include "kv/geometry.h"
 #include "lynx/status.h"
 #include "speculate/sampling.h"
-#include "wire/frame.h"
 
 namespace lynx::bench {
 
@@ -22,13 +22,6 @@ struct PromptKv {
     std::vector<float> logits;                   ///< [vocabulary]
 };
 [[nodiscard]] Result<PromptKv> prefill_prompt(engine::Engine& engine, const std::vector<engine::Token>& prompt);
-
-/// What a codec's payloads of this KV weigh on the wire, framing included, per tier.
-struct CodedSize {
-    std::vector<std::uint64_t> tier_bytes;
-    std::uint64_t frames_per_tier = 0;
-    std::uint64_t elements = 0;
-};
 
 /// Not thread-safe; uses sequence 0 of the engine, which must be an exact one of the same model.
 class Reference {

@@ -1,24 +1,15 @@
 // Reports for a terminal: the bench's table and a request's timeline. ASCII and fixed width, so they paste anywhere.
 #include <algorithm>
-#include <cstdarg>
-#include <cstdio>
 #include <string>
 
+#include "bench/format_text.h"
 #include "lynx/bench.h"
 
 namespace lynx {
 
 namespace {
 
-/// printf into a string.
-__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
-    va_list args;
-    va_start(args, pattern);
-    char line[512];
-    std::vsnprintf(line, sizeof line, pattern, args);
-    va_end(args);
-    return line;
-}
+using bench::format;
 
 constexpr int kBarColumns = 48;
 

@@ -17,6 +17,12 @@ std::string version_json() {
     for (const codec::CodecInfo& info : codec::list_codecs()) {
         codecs.push_back(info.name);
     }
+    nlohmann::ordered_json backends = nlohmann::ordered_json::array();
+    for (const codec::BackendInfo& backend : codec::list_backends()) {
+        if (backend.runnable) {
+            backends.push_back(backend.name);
+        }
+    }
     nlohmann::ordered_json json;
     json["name"] = "lynxkv";
     json["version"] = kBuildVersion;
@@ -24,7 +30,7 @@ std::string version_json() {
     json["formats"] = {
         {"payload", codec::kPayloadVersion}, {"file", codec::kFileVersion}, {"wire", wire::kProtocolVersion}};
     json["codecs"] = codecs;
-    json["backends"] = {"scalar"};
+    json["backends"] = backends;
     json["transports"] = {"tcp", "sim"};
     json["engines"] = {"llama", "fake"};
     return json.dump();

@@ -12,9 +12,9 @@
 namespace lynx {
 namespace {
 
-constexpr std::uint32_t kSinks = 4;            // first tokens of a window: outliers that the codec keeps exact
+constexpr std::uint32_t kSinks = 4;             // first tokens of a window: outliers that the codec keeps exact
 constexpr std::uint32_t kTokensPerChannel = 4;  // fewer give eigenvectors of noise
-constexpr std::uint32_t kWholeBlockMax = 256;  // channels up to which one transform mixes all heads of a layer
+constexpr std::uint32_t kWholeBlockMax = 256;   // channels up to which one transform mixes all heads of a layer
 
 std::uint32_t block_of(std::uint32_t channels, std::uint32_t head) {
     return channels <= kWholeBlockMax ? channels : std::min(head, codec::kProfileBlockMax);
@@ -61,14 +61,14 @@ public:
             const kv::LayerGeometry& g = profile.layers[i / 2];
             const std::uint32_t block = block_of(statistics_[i].channels(), i % 2 == 0 ? g.key_dim : g.value_dim);
             if (statistics_[i].channels() > codec::kProfileChannelsMax || statistics_[i].channels() % block != 0) {
-                return Status{ErrorCode::invalid_argument,
-                              "layer " + std::to_string(i / 2) + ": " + std::to_string(statistics_[i].channels()) +
-                                  " channels are more than a profile holds"};
+                return Status{ErrorCode::invalid_argument, "layer " + std::to_string(i / 2) + ": " +
+                                                               std::to_string(statistics_[i].channels()) +
+                                                               " channels are more than a profile holds"};
             }
             if (tokens() < std::uint64_t{kTokensPerChannel} * block) {
-                return Status{ErrorCode::invalid_argument,
-                              "too little text to calibrate on: expected " +
-                                  std::to_string(kTokensPerChannel * block) + " tokens, actual " + std::to_string(tokens())};
+                return Status{ErrorCode::invalid_argument, "too little text to calibrate on: expected " +
+                                                               std::to_string(kTokensPerChannel * block) +
+                                                               " tokens, actual " + std::to_string(tokens())};
             }
             profile.matrices.push_back(
                 calibrate::fit_matrix(statistics_[i], {.block = block, .basis_bits = options_.basis_bits}));
@@ -129,9 +129,8 @@ Result<CalibrateReport> calibrate_profile(const CalibrateOptions& options) {
     LYNX_ASSIGN(const codec::Profile written, codec::parse_profile(bytes));
     const std::array<base::ByteView, 1> parts{bytes};
     LYNX_TRY(codec::write_file(options.out_path, parts));
-    return CalibrateReport{.profile = codec::profile_name(written.hash),
-                           .tokens = written.calibration_tokens,
-                           .file_bytes = bytes.size()};
+    return CalibrateReport{
+        .profile = codec::profile_name(written.hash), .tokens = written.calibration_tokens, .file_bytes = bytes.size()};
 }
 
 }  // namespace lynx

@@ -8,8 +8,9 @@ namespace lynx::calibrate {
 namespace {
 
 constexpr int kMeanBits = 23;
-constexpr int kScaleBits = 15;           // of the row scale's leading bit
-constexpr double kEntrySpread = 4.5;     // entries beyond this many standard deviations are cut: rare, and worth less than the rest's digits
+constexpr int kScaleBits = 15;  // of the row scale's leading bit
+constexpr double kEntrySpread =
+    4.5;  // entries beyond this many standard deviations are cut: rare, and worth less than the rest's digits
 constexpr double kSigmaFloor = 0x1p-20;  // of a coefficient over the rms: a channel that never changes
 
 struct Block {
@@ -56,7 +57,8 @@ codec::ProfileMatrix fit_matrix(const Statistics& s, FitOptions options) {
         const Block block = decompose(s, first, m.block);
         for (std::uint32_t c = 0; c < m.block; ++c) {
             for (std::uint32_t j = 0; j < m.block; ++j) {
-                const double entry = std::clamp(std::round(block.basis(c, j) / unit), -double(entry_max), double(entry_max));
+                const double entry =
+                    std::clamp(std::round(block.basis(c, j) / unit), -double(entry_max), double(entry_max));
                 m.basis[std::size_t{first + c} * m.block + j] = static_cast<std::int8_t>(entry);
             }
         }

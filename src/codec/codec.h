@@ -92,8 +92,19 @@ public:
     /// nothing here is estimated.
 };
 
-/// Makes the codec of that registry name. invalid_argument: unknown name (the message lists all), parameters out of range.
-[[nodiscard]] Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const CodecParams& params);
+/// What a codec's kernels run on. All backends give the same bytes; a codec without kernels for one uses its scalar code there.
+struct BackendInfo {
+    std::string name;       ///< "scalar", or a SIMD target: "sse4", "avx2", "avx3"
+    bool runnable = false;  ///< on this CPU
+};
+
+/// All backends of this build, best first; `scalar`, the last, always runs.
+[[nodiscard]] std::vector<BackendInfo> list_backends();
+
+/// Makes the codec of that registry name on a backend, by default the best runnable one. invalid_argument: unknown name or backend
+/// (the message lists all), backend that this CPU does not run, parameters out of range.
+[[nodiscard]] Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const CodecParams& params,
+                                                        std::string_view backend = {});
 
 /// All registry names, default first. "<name>-mono" exists for every progressive codec and is listed too.
 [[nodiscard]] std::vector<CodecInfo> list_codecs();

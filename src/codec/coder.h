@@ -59,6 +59,11 @@ public:
     virtual void encode(kv::ConstView core, const PageContext& context,
                         std::span<std::span<std::byte>> bodies) const = 0;
 
+    /// encode for a core that may hold a NaN or an infinity: false if it does, and the bodies are then unspecified. Coders that
+    /// come by every pattern anyway override this; it searches the core first.
+    [[nodiscard]] virtual bool encode_checked(kv::ConstView core, const PageContext& context,
+                                              std::span<std::span<std::byte>> bodies) const;
+
     /// Decodes tier bodies.size() - 1 into `dst`. Fixed sizes are right; the content may be anything: corrupt. `context` is
     /// what the anchor carries, checked; the default one when it carries none.
     [[nodiscard]] virtual Status decode(std::span<const base::ByteView> bodies, const PageContext& context,

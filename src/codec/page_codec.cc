@@ -46,10 +46,28 @@ std::string shape_text(std::uint32_t tokens, std::uint32_t channels) {
     return text;
 }
 
+/// Precondition: there is one.
+Status name_non_finite(kv::ConstView page, const PageContext& context) {
+    const std::optional<ElementIndex> bad = find_non_finite(page);
+    LYNX_CHECK(bad.has_value());
+    return {ErrorCode::invalid_argument, "encode: element at token " +
+                                             std::to_string(std::uint64_t{context.first_token} + bad->token) +
+                                             ", channel " + std::to_string(bad->channel) + " is NaN or infinite"};
+}
+
 template <class Span>
 using Bodies = std::array<Span, kTiersMax>;
 
 }  // namespace
+
+bool PageCoder::encode_checked(kv::ConstView core, const PageContext& context,
+                               std::span<std::span<std::byte>> bodies) const {
+    if (find_non_finite(core)) {
+        return false;
+    }
+    encode(core, context, bodies);
+    return true;
+}
 
 struct PageCodec::OpenedPage {
     PayloadHeader header;           ///< of tier 0
@@ -135,16 +153,20 @@ Result<PayloadHeader> PageCodec::plan(kv::ConstView page, const PageContext& con
                                                            std::to_string(bytes)};
         }
     }
-    if (const auto bad = find_non_finite(page)) {
-        return Status{ErrorCode::invalid_argument,
-                      "encode: element at token " + std::to_string(std::uint64_t{context.first_token} + bad->token) +
-                          ", channel " + std::to_string(bad->channel) + " is NaN or infinite"};
-    }
     return h;
+}
+
+Status PageCodec::non_finite(const PageContext& context, std::uint32_t token, std::uint32_t channel) {
+    return {ErrorCode::invalid_argument, "encode: element at token " +
+                                             std::to_string(std::uint64_t{context.first_token} + token) + ", channel " +
+                                             std::to_string(channel) + " is NaN or infinite"};
 }
 
 Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::span<base::Bytes> out) const {
     LYNX_ASSIGN(PayloadHeader h, plan(page, context, out.size()));
+    if (const auto bad = find_non_finite(page)) {
+        return non_finite(context, bad->token, bad->channel);
+    }
     const CoreShape core = core_shape(h);
     Bodies<std::span<std::byte>> bodies;
     std::span<std::byte> rest;
@@ -158,8 +180,13 @@ Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::sp
                 write_context(context, std::span<std::byte, kContextBytes>(exact, kContextBytes));
                 exact += kContextBytes;
             }
-            copy_rows_out(page.slice_tokens(0, h.exact_head), exact);
-            copy_rows_out(page.slice_tokens(page.tokens - h.exact_tail, h.exact_tail), exact + head_bytes(h));
+            const kv::ConstView head = page.slice_tokens(0, h.exact_head);
+            const kv::ConstView tail = page.slice_tokens(page.tokens - h.exact_tail, h.exact_tail);
+            if (find_non_finite(head) || find_non_finite(tail)) {
+                return name_non_finite(page, context);
+            }
+            copy_rows_out(head, exact);
+            copy_rows_out(tail, exact + head_bytes(h));
             rest = rest.subspan(prefix_bytes(h));
         }
         const std::size_t n = core.tokens == 0 ? 0 : coder_->body_bytes_max(core, t);
@@ -170,7 +197,9 @@ Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::sp
         PageContext of_core = context;
         of_core.first_token += h.exact_head;
         const std::span used = std::span(bodies).first(coder_->tiers());
-        coder_->encode(page.slice_tokens(h.exact_head, core.tokens), of_core, used);
+        if (!coder_->encode_checked(page.slice_tokens(h.exact_head, core.tokens), of_core, used)) {
+            return name_non_finite(page, context);
+        }
         if (!coder_->fixed_size()) {
             trim(h, used, out);
         }
@@ -206,31 +235,62 @@ void PageCodec::trim(const PayloadHeader& h, std::span<const std::span<std::byte
     }
 }
 
+Status PageCodec::check_header(const PayloadHeader& h, std::size_t tier, const ParsedHeader& anchor) const {
+    if (h.codec != coder_->id() || h.mono != mono_ || !(h.params == params_)) {
+        return {ErrorCode::invalid_argument,
+                "decode: the payload was made by another codec or with other parameters than " + info_.name};
+    }
+    if (h.tiers != info_.tiers || h.tier != tier || h.anchor_crc != anchor.crc || !body_bytes_valid(h) ||
+        (!coder_->keeps_exact_rows() && h.exact_head + h.exact_tail != 0)) {
+        return {ErrorCode::corrupt, "decode: tier " + std::to_string(tier) + " of " + std::to_string(info_.tiers) +
+                                        ": header says tier " + std::to_string(h.tier) + " of " +
+                                        std::to_string(h.tiers) + ", body " + std::to_string(h.body_bytes) +
+                                        " bytes, expected " + std::to_string(body_bytes_max(h, h.tier)) +
+                                        ", or it belongs to another anchor"};
+    }
+    PayloadHeader same = anchor.header;
+    same.tier = h.tier;
+    same.body_bytes = h.body_bytes;
+    same.anchor_crc = h.anchor_crc;
+    if (tier > 0 && !(same == h)) {
+        return {ErrorCode::corrupt, "decode: tier " + std::to_string(tier) + " has another shape than its anchor"};
+    }
+    return {};
+}
+
+Status PageCodec::check_destination(const PayloadHeader& h, kv::View dst) {
+    if (dst.data == nullptr || dst.tokens != h.tokens || dst.channels != h.channels || dst.dtype != h.dtype) {
+        return {ErrorCode::invalid_argument, "decode: destination " + shape_text(dst.tokens, dst.channels) +
+                                                 " does not match the payload's " + shape_text(h.tokens, h.channels) +
+                                                 " or its dtype"};
+    }
+    return {};
+}
+
+PageCodec::BodyRange PageCodec::body_range(const PayloadHeader& h, std::uint8_t tier) const noexcept {
+    const CoreShape core = core_shape(h);
+    BodyRange r{.payload = mono_ ? std::size_t{0} : tier, .first = mono_ || tier == 0 ? prefix_bytes(h) : 0};
+    for (std::uint8_t t = 0; core.tokens > 0 && t <= tier; ++t) {
+        r.first += mono_ && t < tier ? coder_->body_bytes_max(core, t) : 0;
+        r.bytes = coder_->body_bytes_max(core, t);
+    }
+    return r;
+}
+
 Result<PageCodec::OpenedPage> PageCodec::open(std::span<const base::ByteView> payloads) const {
     if (payloads.empty() || payloads.size() > info_.tiers) {
         return Status{ErrorCode::invalid_argument, "decode: payloads: expected 1.." + std::to_string(info_.tiers) +
                                                        ", actual " + std::to_string(payloads.size())};
     }
     OpenedPage page;
-    std::uint32_t anchor_crc = 0;
+    ParsedHeader anchor;
     for (std::size_t t = 0; t < payloads.size(); ++t) {
         Result<ParsedPayload> parsed = parse_payload(payloads[t]);
         if (!parsed.ok()) {
             return parsed.status().with_context("tier " + std::to_string(t));
         }
-        PayloadHeader h = parsed.value().header;
-        if (h.codec != coder_->id() || h.mono != mono_ || !(h.params == params_)) {
-            return Status{ErrorCode::invalid_argument,
-                          "decode: the payload was made by another codec or with other parameters than " + info_.name};
-        }
-        if (h.tiers != info_.tiers || h.tier != t || h.anchor_crc != anchor_crc || !body_bytes_valid(h) ||
-            (!coder_->keeps_exact_rows() && h.exact_head + h.exact_tail != 0)) {
-            return Status{ErrorCode::corrupt,
-                          "decode: tier " + std::to_string(t) + " of " + std::to_string(info_.tiers) +
-                              ": header says tier " + std::to_string(h.tier) + " of " + std::to_string(h.tiers) +
-                              ", body " + std::to_string(h.body_bytes) + " bytes, expected " +
-                              std::to_string(body_bytes_max(h, h.tier)) + ", or it belongs to another anchor"};
-        }
+        const PayloadHeader& h = parsed.value().header;
+        LYNX_TRY(check_header(h, t, anchor));
         base::ByteView body = parsed.value().body;
         if (t == 0) {
             page.header = h;
@@ -241,16 +301,7 @@ Result<PageCodec::OpenedPage> PageCodec::open(std::span<const base::ByteView> pa
             }
             page.exact = body.first(exact_bytes(h));
             body = body.subspan(exact_bytes(h));
-            anchor_crc = parsed.value().crc;
-        } else {
-            PayloadHeader same = page.header;
-            same.tier = h.tier;
-            same.body_bytes = h.body_bytes;
-            same.anchor_crc = h.anchor_crc;
-            if (!(same == h)) {
-                return Status{ErrorCode::corrupt,
-                              "decode: tier " + std::to_string(t) + " has another shape than its anchor"};
-            }
+            anchor = {h, parsed.value().crc};
         }
         page.bodies[t] = body;
     }
@@ -284,11 +335,7 @@ Status PageCodec::cut_mono(OpenedPage& page) const {
 Status PageCodec::decode(std::span<const base::ByteView> payloads, kv::View dst) const {
     LYNX_ASSIGN(const OpenedPage page, open(payloads));
     const PayloadHeader& h = page.header;
-    if (dst.data == nullptr || dst.tokens != h.tokens || dst.channels != h.channels || dst.dtype != h.dtype) {
-        return {ErrorCode::invalid_argument, "decode: destination " + shape_text(dst.tokens, dst.channels) +
-                                                 " does not match the payload's " + shape_text(h.tokens, h.channels) +
-                                                 " or its dtype"};
-    }
+    LYNX_TRY(check_destination(h, dst));
     copy_rows_in(page.exact.data(), dst.slice_tokens(0, h.exact_head));
     copy_rows_in(page.exact.data() + head_bytes(h), dst.slice_tokens(h.tokens - h.exact_tail, h.exact_tail));
     const CoreShape core = core_shape(h);

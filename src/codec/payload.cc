@@ -29,37 +29,9 @@ private:
     std::size_t offset_ = 0;
 };
 
-HeaderBytes serialise(const PayloadHeader& h) noexcept {
-    HeaderBytes bytes{};
-    Cursor c(bytes);
-    c.put(kPayloadMagic);
-    c.put(kPayloadVersion);
-    c.put(h.codec);
-    c.put(h.tier);
-    c.put(h.tiers);
-    c.put(static_cast<std::uint8_t>(h.mono ? kFlagMono : 0));
-    c.put(h.dtype);
-    c.put(h.params.meta);
-    c.put(h.tokens);
-    c.put(h.channels);
-    c.put(h.exact_head);
-    c.put(h.exact_tail);
-    c.put(h.params.alpha);
-    c.put(h.params.chunk_tokens);
-    c.put(h.params.page_tokens);
-    c.put(h.params.sinks);
-    c.put(h.params.recent);
-    c.put(h.body_bytes);
-    c.put(h.anchor_crc);
-    c.put(h.params.profile);
-    c.put(h.params.step);
-    c.put(h.params.cuts);
-    return bytes;
-}
-
-std::uint32_t checksum(HeaderBytes header, base::ByteView body) noexcept {
+std::uint32_t header_checksum(HeaderBytes header) noexcept {
     std::memset(header.data() + kHeaderCrcOffset, 0, 4);
-    return base::crc32(body, base::crc32(header));
+    return base::crc32(header);
 }
 
 Status corrupt(std::string_view what, std::uint64_t actual) {
@@ -101,6 +73,34 @@ Status check_fields(const PayloadHeader& h, std::uint8_t flags) {
 
 }  // namespace
 
+HeaderBytes serialise_header(const PayloadHeader& h) noexcept {
+    HeaderBytes bytes{};
+    Cursor c(bytes);
+    c.put(kPayloadMagic);
+    c.put(kPayloadVersion);
+    c.put(h.codec);
+    c.put(h.tier);
+    c.put(h.tiers);
+    c.put(static_cast<std::uint8_t>(h.mono ? kFlagMono : 0));
+    c.put(h.dtype);
+    c.put(h.params.meta);
+    c.put(h.tokens);
+    c.put(h.channels);
+    c.put(h.exact_head);
+    c.put(h.exact_tail);
+    c.put(h.params.alpha);
+    c.put(h.params.chunk_tokens);
+    c.put(h.params.page_tokens);
+    c.put(h.params.sinks);
+    c.put(h.params.recent);
+    c.put(h.body_bytes);
+    c.put(h.anchor_crc);
+    c.put(h.params.profile);
+    c.put(h.params.step);
+    c.put(h.params.cuts);
+    return bytes;
+}
+
 std::span<std::byte> start_payload(std::size_t body_bytes, base::Bytes& out) {
     out.resize(kHeaderBytes + body_bytes);
     return std::span(out).subspan(kHeaderBytes);
@@ -108,8 +108,8 @@ std::span<std::byte> start_payload(std::size_t body_bytes, base::Bytes& out) {
 
 std::uint32_t seal_payload(const PayloadHeader& header, base::Bytes& out) {
     LYNX_CHECK(out.size() == kHeaderBytes + header.body_bytes);
-    HeaderBytes bytes = serialise(header);
-    const std::uint32_t crc = checksum(bytes, base::ByteView(out).subspan(kHeaderBytes));
+    HeaderBytes bytes = serialise_header(header);
+    const std::uint32_t crc = base::crc32(base::ByteView(out).subspan(kHeaderBytes), base::crc32(bytes));
     std::memcpy(bytes.data() + kHeaderCrcOffset, &crc, sizeof crc);
     std::memcpy(out.data(), bytes.data(), kHeaderBytes);
     return crc;
@@ -137,21 +137,20 @@ Result<std::size_t> payload_bytes(base::ByteView bytes) {
     return kHeaderBytes + body;
 }
 
-Result<ParsedPayload> parse_payload(base::ByteView bytes) {
-    LYNX_ASSIGN(const std::size_t total, payload_bytes(bytes));
-    if (bytes.size() < total) {
+Result<ParsedHeader> parse_header(base::ByteView first, std::size_t payload_size, const BodyChecksum& body_checksum) {
+    LYNX_ASSIGN(const std::size_t total, payload_bytes(first));
+    if (payload_size < total) {
         return Status{ErrorCode::truncated,
-                      "payload: expected " + std::to_string(total) + " bytes, actual " + std::to_string(bytes.size())};
+                      "payload: expected " + std::to_string(total) + " bytes, actual " + std::to_string(payload_size)};
     }
-    if (bytes.size() > total) {
+    if (payload_size > total) {
         return Status{ErrorCode::corrupt, "payload: trailing bytes: expected " + std::to_string(total) + ", actual " +
-                                              std::to_string(bytes.size())};
+                                              std::to_string(payload_size)};
     }
     HeaderBytes raw;
-    std::memcpy(raw.data(), bytes.data(), kHeaderBytes);
-    ParsedPayload p;
-    p.body = bytes.subspan(kHeaderBytes);
-    base::Reader r(bytes.subspan(6, kHeaderBytes - 6));
+    std::memcpy(raw.data(), first.data(), kHeaderBytes);
+    ParsedHeader p;
+    base::Reader r(first.subspan(6, kHeaderBytes - 6));
     PayloadHeader& h = p.header;
     h.codec = r.get<CodecId>();
     h.tier = r.get<std::uint8_t>();
@@ -176,7 +175,7 @@ Result<ParsedPayload> parse_payload(base::ByteView bytes) {
     h.params.cuts = r.get<std::uint8_t>();
     const base::ByteView reserved = r.take(kReservedBytes);
     p.crc = r.get<std::uint32_t>();
-    if (const std::uint32_t expected = checksum(raw, p.body); p.crc != expected) {
+    if (const std::uint32_t expected = body_checksum(header_checksum(raw)); p.crc != expected) {
         return Status{ErrorCode::corrupt, "payload checksum at offset 60: expected " + std::to_string(expected) +
                                               ", actual " + std::to_string(p.crc)};
     }
@@ -187,6 +186,13 @@ Result<ParsedPayload> parse_payload(base::ByteView bytes) {
     }
     LYNX_TRY(check_fields(h, flags));
     return p;
+}
+
+Result<ParsedPayload> parse_payload(base::ByteView bytes) {
+    const auto body = [&] { return bytes.subspan(kHeaderBytes); };
+    LYNX_ASSIGN(const ParsedHeader p,
+                parse_header(bytes, bytes.size(), [&](std::uint32_t crc) { return base::crc32(body(), crc); }));
+    return ParsedPayload{p.header, p.crc, body()};
 }
 
 Status validate_params(const CodecParams& p) {

@@ -1,6 +1,9 @@
 // Writing and reading a payload's header and checksum (FORMAT, "Payload header"). The body is the codec's business.
 #pragma once
 
+#include <array>
+#include <functional>
+
 #include "codec/format.h"
 
 namespace lynx::codec {
@@ -16,6 +19,22 @@ struct ParsedPayload {
 
 /// Writes `header` (its body_bytes must fit `out`) and the checksum over it and the body; returns the checksum.
 std::uint32_t seal_payload(const PayloadHeader& header, base::Bytes& out);
+
+/// A header as it stands at the front of a payload, with a checksum of 0.
+[[nodiscard]] std::array<std::byte, kHeaderBytes> serialise_header(const PayloadHeader& header) noexcept;
+
+struct ParsedHeader {
+    PayloadHeader header;
+    std::uint32_t crc = 0;  ///< the checksum field, already verified
+};
+
+/// Extends a checksum by a payload's body.
+using BodyChecksum = std::function<std::uint32_t(std::uint32_t crc)>;
+
+/// parse_payload for a body that lies elsewhere: `first` holds the payload's first bytes, kHeaderBytes if there are as many,
+/// `payload_size` says how many it has. The checksum is asked for once the length is right.
+[[nodiscard]] Result<ParsedHeader> parse_header(base::ByteView first, std::size_t payload_size,
+                                                const BodyChecksum& body_checksum);
 
 /// Reads a payload that must fill `bytes` exactly and verifies its checksum and every header field.
 /// truncated: any proper prefix; corrupt: magic, checksum, reserved bits, field values, trailing bytes;

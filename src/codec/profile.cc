@@ -40,6 +40,16 @@ std::vector<T> get_all(base::Reader& r, std::size_t count) {
     return values;
 }
 
+std::string hex(std::span<const std::uint8_t> bytes) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    for (const std::uint8_t b : bytes) {
+        text += kDigits[b >> 4U];
+        text += kDigits[b & 15U];
+    }
+    return text;
+}
+
 Status corrupt(const std::string& what) { return {ErrorCode::corrupt, "profile: " + what}; }
 
 void write_layer(base::Writer& w, const kv::LayerGeometry& g) {
@@ -244,11 +254,21 @@ std::shared_ptr<const Profile> find_profile(std::uint64_t hash) {
 }
 
 std::string profile_name(std::uint64_t hash) {
-    std::string text = "profile ";
-    for (int shift = 60; shift >= 0; shift -= 4) {
-        text += "0123456789abcdef"[(hash >> shift) & 15U];
+    std::array<std::uint8_t, 8> bytes{};
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] = static_cast<std::uint8_t>(hash >> (56 - 8 * i));
     }
-    return text;
+    return hex(bytes);
+}
+
+Status check_profile_model(const Profile& profile, const std::array<std::uint8_t, 16>& model,
+                           const kv::Geometry& geometry) {
+    if (profile.model != model || profile.layers != geometry.layers) {
+        return {ErrorCode::invalid_argument, "profile " + profile_name(profile.hash) +
+                                                 " was made for another model: expected " + hex(model) + ", actual " +
+                                                 hex(profile.model)};
+    }
+    return {};
 }
 
 }  // namespace lynx::codec

@@ -56,10 +56,13 @@ struct Profile {
 
 /// Makes a profile known to this process, for good, and returns it; one that is known already stays. Thread-safe, as find_profile.
 std::shared_ptr<const Profile> keep_profile(Profile profile);
+/// Whether this is a profile of that model: invalid_argument, with both fingerprints, when it was made for another one.
+[[nodiscard]] Status check_profile_model(const Profile& profile, const std::array<std::uint8_t, 16>& model,
+                                         const kv::Geometry& geometry);
 /// Null when no such profile has been kept.
 [[nodiscard]] std::shared_ptr<const Profile> find_profile(std::uint64_t hash);
 
-/// "profile 0123456789abcdef"
+/// 16 hexadecimal digits.
 [[nodiscard]] std::string profile_name(std::uint64_t hash);
 
 }  // namespace lynx::codec

@@ -2,13 +2,17 @@
 #include <array>
 
 #include "base/try.h"
+#include "codec/baseline/fp8.h"
+#include "codec/baseline/ggml_block.h"
 #include "codec/page_codec.h"
 #include "codec/profile.h"
 #include "codec/ref/alpha_coder.h"
+#include "codec/ref/bf16_split.h"
 #include "codec/ref/int_group.h"
 #include "codec/ref/lynxt.h"
 #include "codec/ref/nested.h"
 #include "codec/ref/raw_f16.h"
+#include "codec/simd/backend.h"
 
 namespace lynx::codec {
 namespace {
@@ -96,6 +100,8 @@ constexpr std::array kCodecs{
           alpha<AlphaSpec{.id = CodecId::alg1_nosign, .cut = AlphaCut::zero_merged}>},
     Entry{CodecId::alg1_clip16, "alg1-clip16", "alg1-clip16-mono", "alg1 clipped to 16 anchor symbols",
           alpha<AlphaSpec{.id = CodecId::alg1_clip16, .anchor_bits = 4, .cut = AlphaCut::clipped}>},
+    Entry{CodecId::bf16_split, "bf16-split", "bf16-split-mono", "the upper and the lower byte of bfloat16",
+          [](const CodecParams&) { return make_bf16_split(); }},
     // Integers and floats with plain scales.
     Entry{CodecId::int8_split, "int8-split", "int8-split-mono", "int8 cut into two tiers of 4 bits",
           int_group<IntGroupSpec{.id = CodecId::int8_split, .split = true}>},
@@ -115,10 +121,48 @@ constexpr std::array kCodecs{
           int_group<IntGroupSpec{.id = CodecId::int8_page, .group_channels = 0, .whole_page = true}>},
     Entry{CodecId::int4_page, "int4-page", "", "symmetric 4-bit integers with one scale per page",
           int_group<IntGroupSpec{.id = CodecId::int4_page, .bits = 4, .group_channels = 0, .whole_page = true}>},
+    Entry{CodecId::fp8_token, "fp8-token", "", "E4M3 with one scale per token",
+          [](const CodecParams&) { return make_fp8(CodecId::fp8_token, true); }},
+    Entry{CodecId::fp8_page, "fp8-page", "", "E4M3 with one scale per page",
+          [](const CodecParams&) { return make_fp8(CodecId::fp8_page, false); }},
+    Entry{CodecId::q8_0, "q8_0", "", "ggml's blocks of 32 8-bit integers",
+          [](const CodecParams&) { return make_q8_0(); }},
+    Entry{CodecId::q4_0, "q4_0", "", "ggml's blocks of 32 4-bit integers",
+          [](const CodecParams&) { return make_q4_0(); }},
     Entry{CodecId::f16, "f16", "", "float16 as it is", [](const CodecParams&) { return make_raw_f16(); }},
 };
 
+constexpr std::string_view kScalar = "scalar";
+
+/// Highway's bit of a backend, 0 for scalar; the best runnable one for an empty name.
+Result<std::int64_t> target_of(std::string_view backend) {
+    std::string names;
+    for (const simd::SimdTarget& t : simd::list_targets()) {
+        if (t.runnable && (backend.empty() || backend == t.name)) {
+            return t.bit;
+        }
+        if (backend == t.name) {
+            return Status{ErrorCode::invalid_argument, "backend: this CPU does not run " + t.name};
+        }
+        names += t.name + ", ";
+    }
+    if (backend.empty() || backend == kScalar) {
+        return std::int64_t{0};
+    }
+    return Status{ErrorCode::invalid_argument, "backend: expected one of " + names + std::string(kScalar) +
+                                                   ", actual \"" + std::string(backend) + "\""};
+}
+
 }  // namespace
+
+std::vector<BackendInfo> list_backends() {
+    std::vector<BackendInfo> all;
+    for (simd::SimdTarget& t : simd::list_targets()) {
+        all.push_back({std::move(t.name), t.runnable});
+    }
+    all.push_back({std::string(kScalar), true});
+    return all;
+}
 
 std::vector<CodecInfo> list_codecs() {
     std::vector<CodecInfo> all;
@@ -132,18 +176,20 @@ std::vector<CodecInfo> list_codecs() {
     return all;
 }
 
-Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const CodecParams& params) {
+Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const CodecParams& params,
+                                                   std::string_view backend) {
     LYNX_TRY(validate_params(params));
+    LYNX_ASSIGN(const std::int64_t target, target_of(backend));
     for (const Entry& e : kCodecs) {
         const bool mono = !e.mono_name.empty() && name == e.mono_name;
         if (name != e.name && !mono) {
             continue;
         }
         if (e.id == CodecId::lynxt && params.profile != 0 && find_profile(params.profile) == nullptr) {
-            return Status{ErrorCode::invalid_argument,
-                          std::string(e.name) + ": " + profile_name(params.profile) + " has not been loaded here"};
+            return Status{ErrorCode::invalid_argument, std::string(e.name) + ": profile " +
+                                                           profile_name(params.profile) + " has not been loaded here"};
         }
-        auto coder = e.make(params);
+        auto coder = simd::on_target(e.make(params), params, target);
         CodecInfo info{std::string(name), mono ? std::uint8_t{1} : coder->tiers(), std::string(e.summary)};
         return std::make_unique<PageCodec>(std::move(info), params, std::move(coder), mono);
     }
@@ -155,8 +201,8 @@ Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const 
                   "codec: expected one of " + names + ", actual \"" + std::string(name) + "\""};
 }
 
-Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const CodecParams& params) {
-    LYNX_ASSIGN(std::unique_ptr<PageCodec> codec, make_page_codec(name, params));
+Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const CodecParams& params, std::string_view backend) {
+    LYNX_ASSIGN(std::unique_ptr<PageCodec> codec, make_page_codec(name, params, backend));
     return std::unique_ptr<Codec>(std::move(codec));
 }
 

@@ -53,6 +53,15 @@ public:
     Page& operator=(Page&&) = delete;
     ~Page() = default;
 
+    /// Another page of the same shape and strides, zero.
+    [[nodiscard]] Page same_layout() const {
+        Page page;
+        page.memory_.resize(memory_.size());
+        page.view_ = view_;
+        page.view_.data = page.memory_.data();
+        return page;
+    }
+
     [[nodiscard]] kv::View view() const { return view_; }
     [[nodiscard]] double at(std::uint32_t t, std::uint32_t c) const { return read_element(view_, t, c); }
     void set(std::uint32_t t, std::uint32_t c, float x) { write_element(view_, t, c, x); }
@@ -63,6 +72,8 @@ public:
             }
         }
     }
+    /// Elements and the gaps between rows.
+    [[nodiscard]] bool same_memory(const Page& other) const { return memory_ == other.memory_; }
     [[nodiscard]] bool same_elements(const Page& other) const {
         for (std::uint32_t t = 0; t < view_.tokens; ++t) {
             for (std::uint32_t c = 0; c < view_.channels; ++c) {
@@ -75,6 +86,8 @@ public:
     }
 
 private:
+    Page() = default;
+
     base::Bytes memory_;
     kv::View view_;
 };
@@ -100,8 +113,9 @@ inline std::vector<base::ByteView> views(const std::vector<base::Bytes>& payload
     return {payloads.begin(), payloads.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-inline std::unique_ptr<Codec> codec_or_die(std::string_view name, const CodecParams& params = {}) {
-    Result<std::unique_ptr<Codec>> made = make_codec(name, params);
+inline std::unique_ptr<Codec> codec_or_die(std::string_view name, const CodecParams& params = {},
+                                           std::string_view backend = {}) {
+    Result<std::unique_ptr<Codec>> made = make_codec(name, params, backend);
     if (!made.ok()) {
         throw std::runtime_error(made.status().to_string());
     }

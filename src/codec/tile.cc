@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/half.h"
+#include "codec/math/scalar_math.h"
 
 namespace lynx::codec {
 namespace {
@@ -14,7 +15,7 @@ constexpr float dtype_max(kv::DType t) noexcept {
     switch (t) {
         case kv::DType::f16: return base::kF16Max;
         case kv::DType::bf16: return base::kBf16Max;
-        case kv::DType::f32: return 0x1.FFFFFEp127F;
+        case kv::DType::f32: return kF32Max;
     }
     return 0;
 }
@@ -40,8 +41,7 @@ void from_float(kv::DType dtype, const float* __restrict row, Raw* __restrict ra
     const float max = dtype_max(dtype);
     float clamped[kTileChannels];
     for (std::uint32_t c = 0; c < kTileChannels; ++c) {
-        const float x = row[c] < max ? row[c] : max;
-        clamped[c] = x > -max ? x : -max;
+        clamped[c] = saturated(row[c], max);
     }
     if constexpr (sizeof(Raw) == 4) {
         std::memcpy(raw, clamped, sizeof clamped);

@@ -87,7 +87,7 @@ public:
                                     std::stop_token stop) override {
         LYNX_ASSIGN(const std::vector<engine::Token> prompt, tokens_of(request));
         LYNX_ASSIGN(const codec::CodecParams params, codec::to_params(request.codec));
-        LYNX_ASSIGN(const std::unique_ptr<codec::Codec> codec, codec::make_codec(request.codec.name, params));
+        LYNX_ASSIGN(const std::unique_ptr<codec::Codec> codec, make_codec_for(engine_->info(), request.codec.name, params));
         const kv::Paging paging{static_cast<std::uint32_t>(prompt.size()), params.page_tokens};
         LYNX_ASSIGN(speculate::Options speculation, speculation_options(request));
         speculation.draft = request.draft && codec->info().tiers > 1;  // on complete KV there is nothing to draft for
@@ -184,6 +184,7 @@ private:
         message.prompt = prompt;
         message.codec = codec.info().name;
         message.codec_params = serialize_params(codec.params());
+        message.profile_hash = codec.params().profile;
         message.page_tokens = codec.params().page_tokens;
         message.tiers = codec.info().tiers;
         message.sampler = {request.temperature, request.top_k, request.top_p, request.seed};

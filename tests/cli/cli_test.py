@@ -69,6 +69,51 @@ class Good(Case):
                         "kl_anchor_vs_full", "model_tt32t_s"):
                 self.assertIn(key, row)
 
+    def test_bench_codec_prints_one_row_per_codec_and_threads(self):
+        r = run("bench", "codec", *FAKE, "-p", TEXT, "--prompt-tokens", 300, "--working-set", 1, "--repeats", 1, "--threads", "1,2",
+                "--codecs", "nested44,int8,f16", "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        report = parse(r.stdout)
+        self.assertEqual(report["prompt_tokens"], 300)
+        self.assertGreaterEqual(report["working_set_mib"], 1)
+        rows = report["rows"]
+        self.assertEqual([(row["codec"], row["threads"]) for row in rows], [(c, t) for c in ("nested44", "int8", "f16") for t in (1, 2)])
+        for row in rows:
+            self.assertEqual(list(row), ["codec", "backend", "threads", "encode_gbps", "decode_anchor_gbps", "decode_full_gbps", "memcpy_gbps",
+                                         "bits_anchor", "bits_full", "bits_exact", "nmse_anchor_k", "nmse_anchor_v", "nmse_full_k",
+                                         "nmse_full_v", "peak_mib"])
+            for key in ("encode_gbps", "decode_anchor_gbps", "decode_full_gbps", "memcpy_gbps", "peak_mib"):
+                self.assertGreater(row[key], 0, key)
+        nested, int8, f16 = rows[::2]
+        self.assertIsNone(nested["bits_exact"])
+        self.assertLess(nested["bits_anchor"], nested["bits_full"])
+        self.assertLess(nested["nmse_full_k"], nested["nmse_anchor_k"] / 20)
+        self.assertTrue(0 < int8["nmse_full_v"] < 1e-3)
+        # 16 bits an element and, per page of 256 and 44 tokens times 32 channels, the headers of payload and frame.
+        self.assertAlmostEqual(f16["bits_exact"], 16 + 8 * 2 * (64 + 64) / (300 * 32), places=3)
+        self.assertEqual(f16["nmse_full_k"], 0)
+
+    def test_bench_accept_prints_one_row_per_tier(self):
+        text = self.write("text.txt", TEXT)
+        r = run("bench", "accept", *FAKE, "-f", text, "-f", text, "--places", 3, "--tokens", 12, "--codecs", "nested44,f16", "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        report = parse(r.stdout)
+        self.assertEqual(report["places"], 6)
+        self.assertEqual(report["prefix_tokens"][:3], report["prefix_tokens"][3:])
+        self.assertEqual([(row["codec"], row["tier"]) for row in report["rows"]], [("nested44", "anchor"), ("nested44", "full"), ("f16", "full")])
+        figures = ("kl", "top1", "expected_accept", "accepted_prefix_mean", "p_accept_10", "p_accept_20")
+        anchor, full, f16 = report["rows"]
+        for row in (anchor, full, f16, anchor["vs_full"]):
+            for key in figures:
+                self.assertIn(key, row)
+                self.assertIn(key + "_se", row)
+            self.assertIsNone(row["p_accept_20"])
+            self.assertTrue(0 <= row["accepted_prefix_mean"] <= 12)
+        self.assertEqual([round(f16[key], 9) for key in figures[:-1]], [0, 1, 1, 12, 1])
+        self.assertGreater(anchor["kl"], full["kl"])
+        self.assertLess(anchor["bits"], full["bits"])
+        self.assertIsNone(full["vs_full"])
+
 
 class Bad(Case):
     def check(self, words, *args, usage=False):
@@ -101,6 +146,25 @@ class Bad(Case):
                 self.check(words, "generate", *FAKE, "-p", TEXT, *extra)
         self.check([], "generate", *FAKE, "-p", TEXT, "--windows", "3", usage=True)
         self.check([], "generate", *FAKE, "-p", TEXT, "-n", "many", usage=True)
+
+    def test_benches(self):
+        text = self.write("text.txt", TEXT)
+        for words, extra in ((["nested44"], ["--codecs", "zip"]), (["backend"], ["--backends", "abacus"]), (["threads"], ["--threads", "0"]),
+                             (["repeat"], ["--repeats", "0"]), (["working set"], ["--working-set", "16000000"])):
+            with self.subTest(extra=extra):
+                self.check(words, "bench", "codec", *FAKE, "-f", text, *extra)
+        self.check(["empty"], "bench", "codec", *FAKE, "-f", self.write("empty.txt", ""))
+        self.check(["nothere.gguf"], "bench", "codec", "-m", self.path("nothere.gguf"), "-f", text)
+        self.check([], "bench", "codec", *FAKE, "-f", text, "--working-set", "0", usage=True)
+        self.check([], "bench", "e2e", *FAKE, "-f", text, "--chat", usage=True)
+        for words, extra in ((["nested44"], ["--codecs", "zip"]), (["place"], ["--places", "0"]), (["at least", "context"], ["--tokens", "5000"])):
+            with self.subTest(extra=extra):
+                self.check(words, "bench", "accept", *FAKE, "-f", text, *extra)
+        self.check(["empty.txt", "empty"], "bench", "accept", *FAKE, "-f", text, "-f", self.path("empty.txt"))
+        self.check(["short.txt", "at least"], "bench", "ablation", *FAKE, "-f", self.write("short.txt", "a few words"))
+        self.check(["nothere.gguf"], "bench", "accept", "-m", self.path("nothere.gguf"), "-f", text)
+        self.check(["cannot read"], "bench", "accept", *FAKE, "-f", self.path("nothere.txt"))
+        self.check([], "bench", "accept", *FAKE, usage=True)
 
     def test_addresses(self):
         self.check(["loopback"], "prefill", *FAKE, "--listen", "0.0.0.0:0")

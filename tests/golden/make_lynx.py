@@ -15,12 +15,13 @@ import numpy as np
 
 GOLDEN = Path(__file__).resolve().parent
 ERRORS = GOLDEN.parent / "golden_errors"
-CODECS = ("nested44", "nested44-mono", "lynx44", "lynx44-mono", "alg1", "alg1-mono", "int8-split", "int8-split-mono",
-          "int8", "int4", "f16")
+# These have three files each; codecs that came later have one small one.
+FIRST_CODECS = ("nested44", "nested44-mono", "lynx44", "lynx44-mono", "alg1", "alg1-mono", "int8-split", "int8-split-mono",
+                "int8", "int4", "f16")
 
 
 def make_inputs(folder):
-    """Three sequences: a piece of a real page, several pages with a partial last one, and awkward float32."""
+    """A piece of a real page, several pages with a partial last one, awkward float32, and a small one."""
     real = np.load(GOLDEN / "page_k_layer12.npy")[:48, :40]
     generator = np.random.default_rng(20)
     paged = (generator.standard_normal((75, 21)) * np.exp(generator.standard_normal(21))).astype(np.float16)
@@ -29,12 +30,51 @@ def make_inputs(folder):
     awkward[5] = 0
     awkward[:, 4] = -0.0
     awkward[7, 2] = np.float32(1e-42)
+    small = np.load(GOLDEN / "page_v_layer12.npy")[:20, :33]
     inputs = {}
     for name, array, options in (("real", real, []), ("paged", paged, ["--page", "32", "--chunk", "10", "--meta", "q8"]),
-                                 ("awkward", awkward, ["--page", "16", "--meta", "f16", "--alpha", "5", "--recent", "3"])):
+                                 ("awkward", awkward, ["--page", "16", "--meta", "f16", "--alpha", "5", "--recent", "3"]),
+                                 ("small", small, ["--page", "12", "--chunk", "5", "--meta", "f16", "--sinks", "1",
+                                                   "--recent", "2"])):
         np.save(folder / f"{name}.npy", array)
         inputs[name] = (folder / f"{name}.npy", options)
     return inputs
+
+
+def make_profile(cli, folder):
+    """The profile of the fake model that the calibrated files were made with."""
+    path = GOLDEN / "fake.lnxc"
+    if not path.exists():
+        text = folder / "text"
+        text.write_bytes(np.random.default_rng(21).integers(97, 123, 2048, np.uint8).tobytes())
+        subprocess.run([cli, "codec", "calibrate", "-m", "fake", "--text", text, "--tokens", "2048", "-o", path], check=True)
+    return path
+
+
+def make_calibrated(cli, folder):
+    """lynxt with a profile: keys and values of the fake model's shape, default and other cuts. Lines for checksums.txt."""
+    profile = make_profile(cli, folder)
+    generator = np.random.default_rng(22)
+    page = (generator.standard_normal((75, 32)) @ generator.standard_normal((32, 32))).astype(np.float16)
+    np.save(folder / "calibrated.npy", page)
+    lines = []
+    for codec in ("lynxt", "lynxt-mono"):
+        for kind, options in (("keys", ["--keys"]), ("values", ["--anchor-cut", "6", "--second-cut", "3", "--recent", "2"])):
+            lynx = GOLDEN / f"calibrated_{codec}_{kind}.lynx"
+            if not lynx.exists():
+                subprocess.run([cli, "codec", "encode", folder / "calibrated.npy", lynx, "--codec", codec, "--profile", profile,
+                                "--page", "40", "--layer", "1", *options], check=True)
+            for tier in map(str, range(lynx.read_bytes()[7])):
+                subprocess.run([cli, "codec", "decode", lynx, folder / "out.npy", "--tier", tier, "--profile", profile],
+                               check=True)
+                lines.append(f"{lynx.name} {tier} {zlib.crc32(np.load(folder / 'out.npy').tobytes())}\n")
+    return lines
+
+
+def codec_names(cli):
+    """All registry names, in the CLI's order."""
+    listing = subprocess.run([cli, "codec", "list"], check=True, capture_output=True, text=True).stdout
+    return [line.split()[0] for line in listing.splitlines()]
 
 
 def seal_file(data):
@@ -76,13 +116,16 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for source, (path, options) in make_inputs(folder).items():
-            for codec in CODECS:
+            for codec in codec_names(cli) if source == "small" else FIRST_CODECS:
+                if source == "small" and codec in FIRST_CODECS:
+                    continue
                 lynx = GOLDEN / f"{source}_{codec}.lynx"
                 if not lynx.exists():
                     subprocess.run([cli, "codec", "encode", path, lynx, "--codec", codec, *options], check=True)
-                for tier in ("anchor", "full"):
+                for tier in map(str, range(lynx.read_bytes()[7])) if source == "small" else ("anchor", "full"):
                     subprocess.run([cli, "codec", "decode", lynx, folder / "out.npy", "--tier", tier], check=True)
                     lines.append(f"{lynx.name} {tier} {zlib.crc32(np.load(folder / 'out.npy').tobytes())}\n")
+        lines += make_calibrated(cli, folder)
     (GOLDEN / "checksums.txt").write_text("".join(lines))
     for name, data in make_errors((GOLDEN / "paged_nested44.lynx").read_bytes()).items():
         path = ERRORS / f"{name}.lynx"

@@ -11,6 +11,7 @@
 #include "codec/io/symbol_arrays.h"
 #include "codec/options.h"
 #include "codec/page_codec.h"
+#include "codec/profile.h"
 #include "lynx/codec.h"
 
 namespace lynx {
@@ -38,7 +39,55 @@ CodecFileReport make_report(const codec::FileHeader& h, std::span<const base::By
     return r;
 }
 
+/// How many tiers "anchor", "full" or a tier's number asks for.
+Result<std::size_t> tier_count(const std::string& tier, std::uint8_t tiers) {
+    if (tier == "anchor") {
+        return std::size_t{1};
+    }
+    if (tier == "full") {
+        return std::size_t{tiers};
+    }
+    if (tier.size() == 1 && tier[0] >= '0' && tier[0] - '0' < tiers) {
+        return static_cast<std::size_t>(tier[0] - '0') + 1;
+    }
+    return Status{ErrorCode::invalid_argument, "tier: expected anchor, full or a number below " +
+                                                   std::to_string(tiers) + ", actual \"" + tier + "\""};
+}
+
+/// A geometry that has the matrix at its place: the profile's, or one without rotation.
+Result<kv::Geometry> geometry_of(const codec::CodecParams& params, MatrixPlace place, std::uint32_t channels) {
+    kv::Geometry geometry;
+    const std::shared_ptr<const codec::Profile> profile = codec::find_profile(params.profile);
+    if (profile == nullptr) {
+        if (place.layer >= kv::kLayersMax) {
+            return Status{ErrorCode::invalid_argument, "layer: expected 0.." + std::to_string(kv::kLayersMax - 1) +
+                                                           ", actual " + std::to_string(place.layer)};
+        }
+        kv::LayerGeometry plain;
+        plain.kv_heads = 1;
+        plain.key_dim = channels;
+        plain.value_dim = channels;
+        geometry.layers.resize(place.layer + std::size_t{1}, plain);
+        return geometry;
+    }
+    geometry.layers = profile->layers;
+    if (profile->find(place.layer, place.keys ? kv::Kind::key : kv::Kind::value, channels) == nullptr) {
+        return Status{ErrorCode::invalid_argument, "the profile has no layer " + std::to_string(place.layer) + " of " +
+                                                       std::to_string(channels) + " channels"};
+    }
+    return geometry;
+}
+
 }  // namespace
+
+Result<std::string> load_profile(const std::string& path) {
+    LYNX_ASSIGN(const base::Bytes bytes, codec::read_file(path));
+    Result<codec::Profile> profile = codec::parse_profile(bytes);
+    if (!profile.ok()) {
+        return profile.status().with_context(path);
+    }
+    return codec::profile_name(codec::keep_profile(std::move(profile).value())->hash);
+}
 
 std::vector<CodecDescription> available_codecs() {
     std::vector<CodecDescription> all;
@@ -60,6 +109,10 @@ std::string to_json(const CodecFileReport& r) {
                                    {"meta", r.options.meta},
                                    {"sinks", r.options.sinks},
                                    {"recent", r.options.recent},
+                                   {"profile", r.options.profile},
+                                   {"step", r.options.step},
+                                   {"anchor_cut", r.options.anchor_cut},
+                                   {"second_cut", r.options.second_cut},
                                    {"file_bytes", r.file_bytes},
                                    {"tier_bytes", r.tier_bytes},
                                    {"bits_anchor", r.tier_bits.front()},
@@ -68,7 +121,7 @@ std::string to_json(const CodecFileReport& r) {
 }
 
 Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::string& out_lynx,
-                                        const CodecOptions& options) {
+                                        const CodecOptions& options, MatrixPlace place) {
     LYNX_ASSIGN(const codec::CodecParams params, codec::to_params(options));
     LYNX_ASSIGN(const auto coder, codec::make_codec(options.name, params));
     LYNX_ASSIGN(const base::Bytes bytes, codec::read_file(in_npy));
@@ -80,12 +133,15 @@ Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::st
     const codec::FileHeader header{options.name,  coder->info().tiers, matrix.dtype,
                                    matrix.tokens, matrix.channels,     params};
     const kv::Paging paging = header.paging();
+    LYNX_ASSIGN(const kv::Geometry geometry, geometry_of(params, place, matrix.channels));
+    const kv::Kind kind = place.keys ? kv::Kind::key : kv::Kind::value;
     std::vector<base::Bytes> payloads(std::size_t{header.tiers} * paging.pages());
     std::vector<base::Bytes> page(header.tiers);
     for (std::uint32_t i = 0; i < paging.pages(); ++i) {
         const std::uint32_t first = paging.first_token(i);
         const kv::ConstView view = matrix.view().slice_tokens(first, paging.tokens_in(i));
-        if (const Status s = coder->encode(view, {first, matrix.tokens}, page); !s.ok()) {
+        const codec::PageContext context = codec::page_context(geometry, place.layer, kind, paging, i);
+        if (const Status s = coder->encode(view, context, page); !s.ok()) {
             return s.with_context(in_npy);
         }
         for (std::size_t t = 0; t < page.size(); ++t) {
@@ -100,9 +156,6 @@ Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::st
 }
 
 Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, const std::string& tier) {
-    if (tier != "anchor" && tier != "full") {
-        return {ErrorCode::invalid_argument, "tier: expected anchor or full, actual \"" + tier + "\""};
-    }
     LYNX_ASSIGN(const base::Bytes bytes, codec::read_file(in_lynx));
     Result<codec::LynxFile> parsed = codec::parse_container(bytes);
     if (!parsed.ok()) {
@@ -114,7 +167,7 @@ Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, 
         return {ErrorCode::invalid_argument, in_lynx + ": bfloat16 has no .npy form"};
     }
     const kv::Paging paging = h.paging();
-    const std::size_t tiers = tier == "anchor" ? 1 : h.tiers;
+    LYNX_ASSIGN(const std::size_t tiers, tier_count(tier, h.tiers));
     std::vector<base::Bytes> pages;
     for (std::uint32_t i = 0; i < paging.pages(); ++i) {
         const std::vector<base::ByteView> payloads = parsed.value().page(i, tiers);

@@ -49,6 +49,21 @@ struct AlphaSymbols {
     return k;
 }
 
+/// The same, beginning at any guess in 0..kAlphaLevelsMax, which decides how long it takes. Precondition: a >= 0, and
+/// threshold[kAlphaLevelsMax + 1] exists and is infinite.
+[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE constexpr std::uint32_t alpha_level_from(const float* threshold,
+                                                                                           std::int32_t guess,
+                                                                                           float a) noexcept {
+    std::int32_t k = guess;
+    while (k > 0 && a < threshold[k]) {
+        --k;
+    }
+    while (a >= threshold[k + 1]) {
+        ++k;
+    }
+    return static_cast<std::uint32_t>(k);
+}
+
 /// Byte offsets of the four metadata arrays and the sizes of their elements; gamma_min lies at 0.
 struct AlphaMetaLayout {
     std::size_t gamma_bytes = 0;

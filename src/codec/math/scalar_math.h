@@ -33,6 +33,12 @@ template <class T>
     return (__builtin_bit_cast(std::uint32_t, x) & 0x7F800000U) != 0x7F800000U;
 }
 
+/// The last step before a decoded value is rounded to a dtype whose largest number is `max`; NaN becomes it.
+[[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE constexpr float saturated(float x, float max) noexcept {
+    const float y = x < max ? x : max;
+    return y > -max ? y : -max;
+}
+
 /// 2^e as a float. Precondition: -126 <= e <= 127.
 [[nodiscard]] LYNX_ALWAYS_INLINE LYNX_HOST_DEVICE constexpr float power_of_two(std::int32_t e) noexcept {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(e + 127) << 23U);

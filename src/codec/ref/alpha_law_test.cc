@@ -132,47 +132,5 @@ TEST(AlphaLaw, EveryPairOfSymbolsDecodesOrIsCorrupt) {
     }
 }
 
-/// FORMAT 10: a level's error is at most the distance to its decision thresholds, scaled by the chunk's spread.
-TEST(AlphaLaw, FullTierErrorIsBounded) {
-    for (const auto& [name, levels] : {std::pair{"alg1", kAlg1Levels}, std::pair{"lynx44", kLynx44Levels}}) {
-        for (const kv::DType dtype : {kv::DType::f16, kv::DType::f32}) {
-            CodecParams params;
-            params.chunk_tokens = 16;
-            const auto codec = codec_or_die(name, params);
-            const Page page = random_page(dtype, 100, 50, 77);
-            const Page back = decode_or_die(*codec, encode_or_die(*codec, page.view()), 2, page.view());
-            const double growth = std::pow(256.0, 0.5 / levels);
-            for (std::uint32_t c = 0; c < 50; ++c) {
-                double low = page.at(0, c);
-                double high = low;
-                for (std::uint32_t t = 0; t < 100; ++t) {
-                    low = std::min(low, page.at(t, c));
-                    high = std::max(high, page.at(t, c));
-                }
-                for (std::uint32_t first = 0; first < 100; first += 16) {
-                    const std::uint32_t end = std::min(first + 16, 100U);
-                    double mean = 0;
-                    for (std::uint32_t t = first; t < end; ++t) {
-                        mean += page.at(t, c) / (end - first);
-                    }
-                    double spread = 0;
-                    for (std::uint32_t t = first; t < end; ++t) {
-                        spread = std::max(spread, std::fabs(page.at(t, c) - mean));
-                    }
-                    for (std::uint32_t t = first; t < end; ++t) {
-                        const double x = page.at(t, c);
-                        const double a = spread > 0 ? std::fabs(x - mean) / spread : 0;
-                        const double step = (a + 1.0 / 255) * (growth - 1.0);  // half a level in the domain of a
-                        const double scale = std::max(std::fabs(low), std::fabs(high));
-                        EXPECT_LE(std::fabs(back.at(t, c) - x),
-                                  spread * step * 1.02 + scale * 0x1p-20 + testing::half_ulp(dtype, x))
-                            << name << " token " << t << " channel " << c;
-                    }
-                }
-            }
-        }
-    }
-}
-
 }  // namespace
 }  // namespace lynx::codec

@@ -1,5 +1,3 @@
-#include "codec/ref/int_group.h"
-
 #include <gtest/gtest.h>
 
 #include "codec/payload.h"
@@ -13,33 +11,6 @@ using testing::decode_or_die;
 using testing::encode_or_die;
 using testing::Page;
 using testing::random_page;
-
-/// FORMAT 6: half a step of the group's scale, which is the least float16 that reaches the largest element.
-TEST(IntGroup, ErrorIsBounded) {
-    for (const auto& [name, q_max, tiers, steps] :
-         {std::tuple{"int8", 127.0, 1U, 0.5}, std::tuple{"int4", 7.0, 1U, 0.5},
-          std::tuple{"int8-split", 127.0, 2U, 0.5}, std::tuple{"int8-split", 127.0, 1U, 8.0}}) {
-        const auto codec = codec_or_die(name);
-        const Page page = random_page(kv::DType::f16, 50, 75, 1);
-        const Page back = decode_or_die(*codec, encode_or_die(*codec, page.view()), tiers, page.view());
-        for (std::uint32_t t = 0; t < 50; ++t) {
-            for (std::uint32_t g = 0; g < 75; g += kGroupChannels) {
-                const std::uint32_t end = std::min(g + kGroupChannels, 75U);
-                double largest = 0;
-                for (std::uint32_t c = g; c < end; ++c) {
-                    largest = std::max(largest, std::fabs(page.at(t, c)));
-                }
-                const double scale = largest / q_max * (1 + 0x1p-10) + 0x1p-24;
-                for (std::uint32_t c = g; c < end; ++c) {
-                    const double x = page.at(t, c);
-                    ASSERT_LE(
-                        std::fabs(back.at(t, c) - x),
-                        scale * steps * (1 + 1e-6) + testing::half_ulp(kv::DType::f16, std::fabs(x) + scale * steps));
-                }
-            }
-        }
-    }
-}
 
 TEST(IntGroup, EveryIntegerOfAllTiersDecodesToItself) {
     // Scale 1: group 0 holds 127, so q is the element itself.

@@ -38,47 +38,6 @@ TEST(NestedChannel, PacksEveryFieldAndCoversItsRange) {
     }
 }
 
-/// FORMAT 11: the error bound of both tiers, from the data alone.
-TEST(Nested44, ErrorIsBounded) {
-    for (const kv::DType dtype : {kv::DType::f16, kv::DType::bf16, kv::DType::f32}) {
-        for (const std::uint32_t chunk : {1U, 7U, 32U, 100U}) {
-            CodecParams params;
-            params.chunk_tokens = static_cast<std::uint16_t>(chunk);
-            const auto codec = codec_or_die("nested44", params);
-            const std::uint32_t tokens = 100;
-            const std::uint32_t channels = 70;
-            const Page page = random_page(dtype, tokens, channels, chunk);
-            const auto payloads = encode_or_die(*codec, page.view());
-            const Page anchor = decode_or_die(*codec, payloads, 1, page.view());
-            const Page full = decode_or_die(*codec, payloads, 2, page.view());
-            for (std::uint32_t c = 0; c < channels; ++c) {
-                const auto extremes = [&](std::uint32_t first, std::uint32_t end) {
-                    double low = page.at(first, c);
-                    double high = low;
-                    for (std::uint32_t t = first; t < end; ++t) {
-                        low = std::min(low, page.at(t, c));
-                        high = std::max(high, page.at(t, c));
-                    }
-                    return std::pair{low, high};
-                };
-                const auto [low, high] = extremes(0, tokens);
-                const double unit = std::max(std::fabs(low), std::fabs(high)) / 2047;
-                for (std::uint32_t first = 0; first < tokens; first += chunk) {
-                    const std::uint32_t end = std::min(first + chunk, tokens);
-                    const auto [chunk_low, chunk_high] = extremes(first, end);
-                    const double width = chunk_high - chunk_low + 2 * (high - low + 5 * unit) / 256;
-                    for (std::uint32_t t = first; t < end; ++t) {
-                        const double x = page.at(t, c);
-                        const double slack = unit / 256 + testing::half_ulp(dtype, std::fabs(x) + width);
-                        ASSERT_LE(std::fabs(anchor.at(t, c) - x), width / 32 + slack) << t << " " << c;
-                        ASSERT_LE(std::fabs(full.at(t, c) - x), width / 512 + slack) << t << " " << c;
-                    }
-                }
-            }
-        }
-    }
-}
-
 TEST(Nested44, EveryConstantHalfIsExact) {
     const auto codec = codec_or_die("nested44");
     for (std::uint32_t first = 0; first < 0x10000U; first += 512) {

@@ -1,0 +1,177 @@
+// lynxkv bench codec: every codec on every backend with every number of threads, over one working set of real KV.
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+
+#include "base/try.h"
+#include "bench/machine.h"
+#include "bench/prompt_kv.h"
+#include "bench/statistics.h"
+#include "bench/working_set.h"
+#include "codec/options.h"
+#include "node/model.h"
+
+namespace lynx {
+
+namespace bench {
+namespace {
+
+constexpr double kMib = 1024 * 1024;
+constexpr std::uint32_t kThreadsMax = 1024;
+constexpr std::uint32_t kSetsInMemory = 3;  // source, payloads, destination
+
+/// Starts the kernel's count of the most resident memory anew.
+void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+double peak_memory_mib() {
+    std::ifstream in("/proc/self/status");
+    std::string word;
+    while (in >> word) {
+        if (word == "VmHWM:") {
+            double kib = 0;
+            in >> kib;
+            return kib / 1024;
+        }
+    }
+    return 0;
+}
+
+std::uint64_t machine_memory_bytes() {
+    return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+class CodecBench {
+public:
+    CodecBench(const CodecBenchConfig& config, std::stop_token stop) : config_(config), stop_(std::move(stop)) {}
+
+    Result<CodecBenchReport> run() {
+        LYNX_TRY(plan());
+        LYNX_TRY(prefill());
+        for (const auto& codec : codecs_) {
+            for (const std::string& backend : backends_) {
+                for (const std::uint32_t threads : config_.threads) {
+                    if (stop_.stop_requested()) {
+                        return Status{ErrorCode::cancelled, "interrupted"};
+                    }
+                    progress(codec->info().name + ", " + backend + ", " + std::to_string(threads) + " threads");
+                    LYNX_ASSIGN(CodecBenchRow row, measure(*codec, threads));
+                    row.backend = backend;
+                    report_.rows.push_back(std::move(row));
+                }
+            }
+        }
+        return std::move(report_);
+    }
+
+private:
+    void progress(const std::string& line) const {
+        if (config_.on_progress) {
+            config_.on_progress(line);
+        }
+    }
+
+    /// Everything that can be wrong with the configuration, before minutes of work.
+    Status plan() {
+        if (config_.repeats == 0 || config_.threads.empty()) {
+            return {ErrorCode::invalid_argument,
+                    "bench codec: at least one repeat and one number of threads are needed"};
+        }
+        for (const std::uint32_t threads : config_.threads) {
+            if (threads == 0 || threads > kThreadsMax) {
+                return {ErrorCode::invalid_argument,
+                        "threads: expected 1.." + std::to_string(kThreadsMax) + ", actual " + std::to_string(threads)};
+            }
+        }
+        if (const std::uint64_t memory = machine_memory_bytes(); config_.working_set_bytes > memory / kSetsInMemory) {
+            return {ErrorCode::limit_exceeded, "working set: " + std::to_string(config_.working_set_bytes >> 20) +
+                                                   " MiB three times do not fit the machine's " +
+                                                   std::to_string(memory >> 20) + " MiB"};
+        }
+        std::vector<std::string> names = config_.codecs;
+        if (names.empty()) {
+            for (const codec::CodecInfo& info : codec::list_codecs()) {
+                names.push_back(info.name);
+            }
+        }
+        LYNX_ASSIGN(const codec::CodecParams params, codec::to_params(config_.codec));
+        for (const std::string& name : names) {
+            LYNX_ASSIGN(auto codec, codec::make_codec(name, params));
+            codecs_.push_back(std::move(codec));
+        }
+        for (const std::string& backend : config_.backends) {
+            if (backend != "scalar") {
+                return {ErrorCode::invalid_argument, "backend: expected scalar, actual \"" + backend + "\""};
+            }
+        }
+        backends_ = {"scalar"};
+        return {};
+    }
+
+    Status prefill() {
+        progress("prefill");
+        LYNX_ASSIGN(const std::unique_ptr<engine::Engine> engine, node::open_engine(config_.model, false));
+        LYNX_ASSIGN(const auto prompt, tokenize_text(*engine, config_.prompt, config_.prompt_tokens_max));
+        LYNX_ASSIGN(const PromptKv kv, prefill_prompt(*engine, prompt));
+        set_.emplace(kv, engine->info().geometry, codecs_.front()->params().page_tokens, config_.working_set_bytes);
+        report_.machine = machine_name();
+        report_.model = engine->info().name;
+        report_.prompt_tokens = static_cast<std::uint32_t>(prompt.size());
+        report_.working_set_mib = static_cast<double>(set_->bytes()) / kMib;
+        return {};
+    }
+
+    /// Median speed of a pass in GB of float16 input per second.
+    template <class Pass>
+    Result<double> speed(Pass pass) const {
+        std::vector<double> seconds;
+        for (std::uint32_t i = 0; i < config_.repeats; ++i) {
+            LYNX_ASSIGN(const double s, pass());
+            seconds.push_back(s);
+        }
+        return 2e-9 * static_cast<double>(set_->elements()) / median(std::move(seconds));
+    }
+
+    Result<CodecBenchRow> measure(const codec::Codec& codec, std::uint32_t threads) {
+        reset_peak_memory();
+        const auto full = static_cast<std::uint8_t>(codec.info().tiers - 1);
+        CodecBenchRow row;
+        row.codec = codec.info().name;
+        row.threads = threads;
+        LYNX_ASSIGN(row.memcpy_gbps, speed([&] { return set_->copy(threads); }));
+        set_->prepare(codec);
+        LYNX_ASSIGN(row.encode_gbps, speed([&] { return set_->encode(codec, threads); }));
+        LYNX_ASSIGN(row.decode_anchor_gbps, speed([&] { return set_->decode(codec, 0, threads); }));
+        const DecodedError anchor = set_->error();
+        LYNX_ASSIGN(row.decode_full_gbps, speed([&] { return set_->decode(codec, full, threads); }));
+        const DecodedError last = set_->error();
+        row.bits_anchor = set_->bits(0);
+        row.bits_full = set_->bits(full);
+        if (last.same_bits) {
+            row.bits_exact = row.bits_full;
+        }
+        row.nmse_anchor_k = anchor.key.nmse();
+        row.nmse_anchor_v = anchor.value.nmse();
+        row.nmse_full_k = last.key.nmse();
+        row.nmse_full_v = last.value.nmse();
+        row.peak_mib = peak_memory_mib();
+        return row;
+    }
+
+    const CodecBenchConfig& config_;
+    std::stop_token stop_;
+    std::vector<std::unique_ptr<codec::Codec>> codecs_;
+    std::vector<std::string> backends_;
+    std::optional<WorkingSet> set_;
+    CodecBenchReport report_;
+};
+
+}  // namespace
+}  // namespace bench
+
+Result<CodecBenchReport> run_codec_bench(const CodecBenchConfig& config, std::stop_token stop) {
+    return bench::CodecBench(config, std::move(stop)).run();
+}
+
+}  // namespace lynx
