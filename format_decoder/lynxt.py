@@ -54,30 +54,59 @@ def read_context(reader, channels):
     return Context(first, base, scale, dims, head, layer, kind, flags == 1)
 
 
-def survival(magnitude, shift, cls):
+@dataclass(frozen=True)
+class Cells:
+    """Section 12.2."""
+
+    s0: int
+    s1: int
+
+    def lower(self, tier, m):
+        zero, gap = 5 << self.s0 >> 3, self.s0 - self.s1
+        if tier == 0:
+            return 0 if m == 0 else zero + (m - 1 << self.s0)
+        if tier == 1:
+            return zero * m >> gap if m < 1 << gap else zero + (m - (1 << gap) << self.s1)
+        return m
+
+    def inside(self, tier, before):
+        """The tier's cells inside cell `before` >= 0 of the tier before, as first and last + 1."""
+        low, high = self.lower(tier - 1, before), self.lower(tier - 1, before + 1)
+        first = next(m for m in range(high + 1) if self.lower(tier, m) == low)
+        return first, next(m for m in range(first, high + 1) if self.lower(tier, m) == high)
+
+
+def survival(q, cls):
     """Section 12.3: P."""
-    p = ((magnitude << shift) * ROOT[cls % 4]) >> (3 + cls // 4)
+    p = q * ROOT[cls % 4] >> (3 + cls // 4)
     i = p >> 8
     return S[128] if i >= 128 else S[i] + ((S[i + 1] - S[i]) * (p & 255) >> 8)
 
 
-def weight(value, shift, cls):
-    m = abs(value)
-    return (2 if m == 0 else 1) * (survival(m, shift, cls) - survival(m + 1, shift, cls))
+def weight(cells, tier, m, cls):
+    one_side = survival(cells.lower(tier, abs(m)), cls) - survival(cells.lower(tier, abs(m) + 1), cls)
+    return 2 * one_side if m == 0 else one_side
 
 
 @functools.cache
-def anchor_table(cls, s0):
+def anchor_table(cells, cls):
     """The table and r."""
-    r = max(0, cls // 4 - 1 - s0)
-    weights = [sum(weight(a, s0, cls) for a in range(h << r, h + 1 << r)) for h in range(-7, 8)]
-    return Table([*weights, survival(8 << r, s0, cls) + survival((7 << r) + 1, s0, cls)]), r
+    r = max(0, cls // 4 - 1 - cells.s0)
+    weights = [sum(weight(cells, 0, a, cls) for a in range(h << r, h + 1 << r)) for h in range(-7, 8)]
+    return Table([*weights, survival(cells.lower(0, 8 << r), cls) + survival(cells.lower(0, (7 << r) + 1), cls)]), r
 
 
 @functools.cache
-def refinement_table(cls, shift, gap, z):
-    first = 1 - (1 << gap) if z == 0 else z << gap
-    return Table([weight(v, shift, cls) for v in range(first, z + 1 << gap)])
+def refinement_table(cells, tier, cls, z):
+    first, last = cells.inside(tier, z)
+    first = 1 - last if z == 0 else first
+    return Table([weight(cells, tier, m, cls) for m in range(first, last)])
+
+
+@functools.cache
+def first_refined(cells, tier, before):
+    first, last = cells.inside(tier, before)
+    return 1 - last if before == 0 else first
 
 
 def groups(count):
@@ -106,8 +135,8 @@ def read_escape(stream, lane):
     return require(False, "an escape is too long")
 
 
-def read_anchor(stream, base, predicted, s0, tokens, channels):
-    """Section 12.4, 1 to 4: classes, page means M, values [channels][tokens]."""
+def read_anchor(stream, base, predicted, cells, tokens, channels):
+    """Section 12.4, 1 to 4: classes, page means M, cells [channels][tokens]."""
     deltas, escaped = small(stream, CLASS_TABLE, 6, channels)
     classes = []
     for j, delta in enumerate(deltas):
@@ -119,32 +148,30 @@ def read_anchor(stream, base, predicted, s0, tokens, channels):
         require(0 <= classes[-1] < CLASSES, "a class is out of range")
     means, escaped = small(stream, MEAN_TABLE, 8, channels)
     means = [(escaped[j] ^ 128) - 128 if mean is None else mean for j, mean in enumerate(means)]
-    zero = [stream.bits(j % LANES, 1) if classes[j] < 4 * s0 else 0 for j in range(channels)]
+    zero = [stream.bits(j % LANES, 1) if classes[j] < 4 * cells.s0 else 0 for j in range(channels)]
     values = np.zeros((channels, tokens), np.int64)
     for j in range(channels):
         if zero[j]:
             continue
-        table, r = anchor_table(classes[j], s0)
+        table, r = anchor_table(cells, classes[j])
         for group in groups(tokens):
             highs = [stream.symbol(t % LANES, table) - 7 for t in group]
             lows = [stream.bits(t % LANES, r) if r else 0 for t in group]
             for t, high, low in zip(group, highs, lows):
                 high = read_escape(stream, t % LANES) if high == 8 else high
                 values[j, t] = (high << r) + low
-    require(bool((abs(values) <= 4095 >> s0).all()), "a value is out of range")
+    require(all(cells.lower(0, m) <= 4095 for m in np.unique(abs(values)).tolist()), "a cell is out of range")
     return classes, np.array(means, np.int64), values
 
 
-def refine(stream, classes, values, shift, gap):
+def refine(stream, classes, values, cells, tier):
+    top = 3 if tier == 1 else (1 << cells.s0 - cells.s1) + 1
     for j, cls in enumerate(classes):
         for t in range(values.shape[1]):
             before = int(values[j, t])
-            symbol = stream.symbol(t % LANES, refinement_table(cls, shift, gap, min(abs(before), 3)))
-            if before == 0:
-                values[j, t] = symbol + 1 - (1 << gap)
-            else:
-                magnitude = (abs(before) << gap) + symbol
-                values[j, t] = magnitude if before > 0 else -magnitude
+            symbol = stream.symbol(t % LANES, refinement_table(cells, tier, cls, min(abs(before), top)))
+            cell = first_refined(cells, tier, abs(before)) + symbol
+            values[j, t] = -cell if before < 0 else cell
 
 
 def shift_right(x, n):
@@ -187,13 +214,19 @@ def rotate(fixed, context):
     return out
 
 
-def restore(values, centroid, means, step, e, shift, s0, matrix):
+def restore(values, tier, centroid, means, step, e, cells, matrix):
     """Section 12.5: fixed [tokens][channels]."""
-    inside = np.where(abs(values) == 1, centroid & 7, centroid >> 3)
-    v = np.where(values == 0, 0, np.sign(values) * (8 * abs(values) + inside)).T
+
+    def value(m):
+        low, high = cells.lower(tier, m), cells.lower(tier, m + 1)
+        return 0 if m == 0 else min(8 * low + (centroid & 7 if m == 1 else centroid >> 3) * (high - low), 32767)
+
+    s0 = cells.s0
+    magnitudes, which = np.unique(abs(values), return_inverse=True)
+    v = (np.sign(values) * np.array([value(m) for m in magnitudes.tolist()])[which.reshape(values.shape)]).T
     if matrix is None:
         center = sat(shift_right((4 * means * step) << s0, 3))
-        return sat(center + shift_right((v * step) << shift, 3))
+        return sat(center + shift_right(v * step, 3))
     block = matrix.block
     product = np.empty_like(v)
     mean_product = np.empty_like(means)
@@ -206,7 +239,7 @@ def restore(values, centroid, means, step, e, shift, s0, matrix):
     d = min(max(e - matrix.mean_exponent, -38), 38)
     mu = sat(shift_right(matrix.mean, d) if d >= 0 else matrix.mean * 2**-d)
     center = sat(mu + shift_right(factor * mean_product, n - s0))
-    return sat(center + shift_right(factor * product, n - shift))
+    return sat(center + shift_right(factor * product, n))
 
 
 def split_mono(reader, tiers):
@@ -220,7 +253,7 @@ def split_mono(reader, tiers):
 def decode_lynxt(readers, parameters, tokens, channels, context, profiles):
     """The core as float32; `profiles` maps hashes to matrices."""
     s0, s1 = (parameters.cuts & 15, parameters.cuts >> 4) if parameters.cuts else (5, 4)
-    shifts = (s0, s1, 0)
+    cells = Cells(s0, s1)
     step, e, flags, base, centroid = struct.unpack("<IbBbB", readers[0].array("u1", 8).tobytes())
     require(1 <= step < 1 << 23 and -120 <= e <= 110 and flags <= 1 and centroid < 64, "an anchor's head")
     matrix = None
@@ -230,13 +263,13 @@ def decode_lynxt(readers, parameters, tokens, channels, context, profiles):
         require(context.kind <= 1 and slot < len(matrices) and len(matrices[slot].mean) == channels, "no such matrix")
         matrix = matrices[slot]
     stream = Stream(readers[0].rest())
-    classes, means, values = read_anchor(stream, base, None if matrix is None else matrix.sigma_class, s0, tokens, channels)
+    classes, means, values = read_anchor(stream, base, None if matrix is None else matrix.sigma_class, cells, tokens, channels)
     stream.done()
     for k, reader in enumerate(readers[1:], 1):
         centroid = int(reader.array("u1", 1)[0])
         require(centroid < 64, "a refinement's head")
         stream = Stream(reader.rest())
-        refine(stream, classes, values, shifts[k], shifts[k - 1] - shifts[k])
+        refine(stream, classes, values, cells, k)
         stream.done()
-    fixed = restore(values, centroid, means, step, e, shifts[len(readers) - 1], s0, matrix)
+    fixed = restore(values, len(readers) - 1, centroid, means, step, e, cells, matrix)
     return rotate(fixed, context).astype(np.float32) * np.ldexp(np.float32(1), e).astype(np.float32)

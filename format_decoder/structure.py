@@ -124,7 +124,7 @@ def make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk_tokens, page_
     require(sinks <= 1024 and recent <= 1024, f"sinks {sinks}, recent {recent}")
     require(step == 0 or 2.0**-12 <= step <= 16, f"step {step}")
     s0, s1 = (cuts & 15, cuts >> 4) if cuts else (5, 4)
-    require(s0 <= 8 and 1 <= s0 - s1 <= 4 and 1 <= s1 <= 4, f"cuts {cuts}")
+    require(s0 <= 6 and 1 <= s0 - s1 <= 2 and 1 <= s1 <= 4, f"cuts {cuts}")
     return Parameters(kind, mono, tiers, dtype, meta, np.float32(alpha), chunk_tokens, page_tokens, sinks, recent, profile,
                       np.float32(step), cuts)
 

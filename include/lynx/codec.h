@@ -31,9 +31,9 @@ struct CodecOptions {
     std::uint32_t recent = 16;        ///< newest tokens kept exact in the anchor (nested codecs), 0..1024
     std::string profile;              ///< what load_profile() returned; empty: none (lynxt)
     double step = 0;                  ///< finest step over the coefficients' rms, 2^-12..16; 0: the default (lynxt)
-    std::uint32_t anchor_cut = 0;     ///< low bits of the finest index that the anchor lacks, at most 8 (lynxt)
+    std::uint32_t anchor_cut = 0;     ///< low bits of the finest index that the anchor lacks, at most 6 (lynxt)
     std::uint32_t second_cut =
-        0;  ///< the same for the second tier; a tier adds 1 to 4 bits; both 0: the default (lynxt)
+        0;  ///< the same for the second tier, 1 or 2 less; both 0: the default (lynxt)
 };
 
 /// Where a matrix stands in a model. It decides which part of a profile fits it, and with a profile how its keys were rotated.

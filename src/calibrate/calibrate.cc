@@ -20,6 +20,28 @@ std::uint32_t block_of(std::uint32_t channels, std::uint32_t head) {
     return channels <= kWholeBlockMax ? channels : std::min(head, codec::kProfileBlockMax);
 }
 
+/// What an error of un-rotated keys costs in attention logits, or of values behind the output projection: [heads, dim, dim]. Rotation
+/// turns a pair's error about, so both its channels weigh the mean of the two.
+std::vector<double> metric_of(const engine::AttentionWeights& weights, const kv::LayerGeometry& g, bool keys) {
+    if (!keys || weights.query_energy.empty()) {
+        return keys ? std::vector<double>{} : weights.output_metric;
+    }
+    const std::uint32_t dim = g.key_dim;
+    std::vector<double> metric(std::size_t{g.kv_heads} * dim * dim);
+    const std::uint32_t pairs = g.rope.dims / 2;
+    for (std::uint32_t h = 0; h < g.kv_heads; ++h) {
+        const double* energy = weights.query_energy.data() + std::size_t{h} * dim;
+        for (std::uint32_t c = 0; c < dim; ++c) {
+            std::uint32_t partner = c;
+            if (c < g.rope.dims) {
+                partner = g.rope.interleaved ? c ^ 1U : (c < pairs ? c + pairs : c - pairs);
+            }
+            metric[(std::size_t{h} * dim + c) * dim + c] = (energy[c] + energy[partner]) / (2 * dim);
+        }
+    }
+    return metric;
+}
+
 class Calibration {
 public:
     Calibration(engine::Engine& engine, const CalibrateOptions& options) : engine_(engine), options_(options) {
@@ -57,6 +79,7 @@ public:
         profile.model = info.fingerprint;
         profile.calibration_tokens = static_cast<std::uint32_t>(tokens());
         profile.layers = info.geometry.layers;
+        const std::vector<engine::AttentionWeights> weights = engine_.attention_weights();
         for (std::size_t i = 0; i < statistics_.size(); ++i) {
             const kv::LayerGeometry& g = profile.layers[i / 2];
             const std::uint32_t block = block_of(statistics_[i].channels(), i % 2 == 0 ? g.key_dim : g.value_dim);
@@ -70,8 +93,13 @@ public:
                                                                std::to_string(kTokensPerChannel * block) +
                                                                " tokens, actual " + std::to_string(tokens())};
             }
-            profile.matrices.push_back(
-                calibrate::fit_matrix(statistics_[i], {.block = block, .basis_bits = options_.basis_bits}));
+            const std::uint32_t head = i % 2 == 0 ? g.key_dim : g.value_dim;
+            profile.matrices.push_back(calibrate::fit_matrix(
+                statistics_[i],
+                {.block = block,
+                 .basis_bits = options_.basis_bits,
+                 .head = head,
+                 .metric = weights.empty() ? std::vector<double>{} : metric_of(weights[i / 2], g, i % 2 == 0)}));
         }
         return profile;
     }
@@ -118,7 +146,9 @@ Result<CalibrateReport> calibrate_profile(const CalibrateOptions& options) {
     if (options.text_paths.empty() || options.window_tokens == 0) {
         return Status{ErrorCode::invalid_argument, "calibrate: no text, or windows of no tokens"};
     }
-    LYNX_ASSIGN(const std::unique_ptr<engine::Engine> engine, node::open_engine(options.model, false));
+    // The exact mode, since its weights are not repacked and can be read.
+    LYNX_ASSIGN(const std::unique_ptr<engine::Engine> engine, node::open_engine(options.model, true));
+    engine->watch_attention();
     Calibration calibration(*engine, options);
     const auto texts = static_cast<std::uint32_t>(options.text_paths.size());
     for (const std::string& path : options.text_paths) {

@@ -223,7 +223,7 @@ Status validate_params(const CodecParams& p) {
     }
     if (!lynxt_cuts_valid(p.cuts)) {
         return bad("cuts", static_cast<int>(p.cuts),
-                   "0, or anchor + 16 * second tier with anchor at most 8, each tier adding 1..4 bits");
+                   "0, or anchor + 16 * second tier: anchor at most 6, second tier 1 or 2 less and 1..4");
     }
     return {};
 }

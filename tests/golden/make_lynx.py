@@ -59,7 +59,7 @@ def make_calibrated(cli, folder):
     np.save(folder / "calibrated.npy", page)
     lines = []
     for codec in ("lynxt", "lynxt-mono"):
-        for kind, options in (("keys", ["--keys"]), ("values", ["--anchor-cut", "6", "--second-cut", "3", "--recent", "2"])):
+        for kind, options in (("keys", ["--keys"]), ("values", ["--anchor-cut", "6", "--second-cut", "4", "--recent", "2"])):
             lynx = GOLDEN / f"calibrated_{codec}_{kind}.lynx"
             if not lynx.exists():
                 subprocess.run([cli, "codec", "encode", folder / "calibrated.npy", lynx, "--codec", codec, "--profile", profile,

@@ -210,16 +210,19 @@ void Lynxt::set_classes(const LynxtCoefficients& c, const ProfileMatrix* matrix,
 
 void Lynxt::set_centroids(const LynxtCoefficients& c, LynxtPage& page) const {
     for (std::uint32_t tier = 0; tier < kLynxtTiers; ++tier) {
-        const std::uint32_t shift = stream_.cuts().shift[tier];
-        const double step = double{static_cast<double>(page.step)} * (1U << shift);
+        const LynxtCuts cuts = stream_.cuts();
         double sum[2] = {};
         double count[2] = {};
         for (std::uint32_t t = 0; t < page.tokens; ++t) {
             for (std::uint32_t j = 0; j < page.channels; ++j) {
-                const std::int32_t index = std::abs(lynxt_coarser(page.index[std::size_t{j} * page.tokens + t], shift));
-                if (index != 0) {
-                    const std::size_t kind = index == 1 ? 0 : 1;
-                    sum[kind] += std::abs(static_cast<double>(c.y[std::size_t{t} * page.channels + j])) / step - index;
+                const std::int32_t cell = cuts.cell(tier, std::abs(page.index[std::size_t{j} * page.tokens + t]));
+                if (cell != 0) {
+                    const std::size_t kind = cell == 1 ? 0 : 1;
+                    const std::int32_t low = cuts.lower(tier, cell);
+                    const std::int32_t width = cuts.lower(tier, cell + 1) - low;
+                    const double magnitude =
+                        std::abs(static_cast<double>(c.y[std::size_t{t} * page.channels + j])) / page.step;
+                    sum[kind] += (magnitude - low) / width;
                     count[kind] += 1;
                 }
             }
@@ -237,9 +240,7 @@ void Lynxt::set_centroids(const LynxtCoefficients& c, LynxtPage& page) const {
 }  // namespace
 
 bool lynxt_cuts_valid(std::uint8_t cuts) noexcept {
-    const LynxtCuts c = cuts_of(cuts);
-    return c.shift[0] <= kLynxtShiftMax && c.shift[0] > c.shift[1] && c.shift[1] >= 1 && c.gap(1) <= kLynxtGapMax &&
-           c.gap(2) <= kLynxtGapMax;
+    return cuts_of(cuts).valid();
 }
 
 std::unique_ptr<PageCoder> make_lynxt(const CodecParams& params) { return std::make_unique<Lynxt>(params); }

@@ -25,13 +25,12 @@ constexpr std::int64_t kSurvival[] = {
 constexpr std::uint64_t kLastCell = std::size(kSurvival) - 1;
 /// 2^16 * 2^(-i / 4)
 constexpr std::uint64_t kRoot[] = {65536, 55109, 46341, 38968};
-constexpr std::uint32_t kClassBias = 4;
 
-/// P(|y| >= magnitude * 2^shift finest steps) for a class, times 2^30.
-std::int64_t survival(std::uint64_t magnitude, std::uint32_t shift, std::uint32_t of_class) noexcept {
+/// P(|y| >= index finest steps) for a class, times 2^30.
+std::int64_t survival(std::int32_t index, std::uint32_t of_class) noexcept {
     // In cells of 1/16 sigma with 8 fractional bits. The class minus its bias is 4 * octave + quarter.
     const std::uint32_t octave = of_class / 4;  // plus 1
-    const std::uint64_t position = ((magnitude << shift) * kRoot[of_class % 4]) >> (3 + octave);
+    const std::uint64_t position = (static_cast<std::uint64_t>(index) * kRoot[of_class % 4]) >> (3 + octave);
     const std::uint64_t cell = position >> 8U;
     if (cell >= kLastCell) {
         return kSurvival[kLastCell];
@@ -40,45 +39,32 @@ std::int64_t survival(std::uint64_t magnitude, std::uint32_t shift, std::uint32_
     return kSurvival[cell] + (((kSurvival[cell + 1] - kSurvival[cell]) * fraction) >> 8);
 }
 
-class Weights {
-public:
-    Weights(std::uint32_t of_class, std::uint32_t shift) noexcept : class_(of_class), shift_(shift) {}
-    /// Of magnitudes first .. last - 1 with one sign.
-    [[nodiscard]] std::uint64_t between(std::uint64_t first, std::uint64_t last) const noexcept {
-        return static_cast<std::uint64_t>(survival(first, shift_, class_) - survival(last, shift_, class_));
-    }
-    [[nodiscard]] std::uint64_t from(std::uint64_t first) const noexcept {
-        return static_cast<std::uint64_t>(survival(first, shift_, class_));
-    }
-    /// Of one signed index.
-    [[nodiscard]] std::uint64_t of(std::int64_t index) const noexcept {
-        const auto magnitude = static_cast<std::uint64_t>(index < 0 ? -index : index);
-        return (index == 0 ? 2 : 1) * between(magnitude, magnitude + 1);
-    }
+/// Of a signed cell of a tier, zero counting both sides.
+std::uint64_t weight(const LynxtCuts& cuts, std::uint32_t tier, std::int32_t cell, std::uint32_t of_class) noexcept {
+    const std::int32_t magnitude = cell < 0 ? -cell : cell;
+    const std::int64_t one_side =
+        survival(cuts.lower(tier, magnitude), of_class) - survival(cuts.lower(tier, magnitude + 1), of_class);
+    return static_cast<std::uint64_t>(cell == 0 ? 2 * one_side : one_side);
+}
 
-private:
-    std::uint32_t class_;
-    std::uint32_t shift_;
-};
-
-RansTable anchor_table(std::uint32_t of_class, std::uint32_t shift, std::uint32_t raw_bits) {
-    const Weights w(of_class, shift);
+RansTable anchor_table(const LynxtCuts& cuts, std::uint32_t of_class, std::uint32_t raw_bits) {
     std::array<std::uint64_t, kLynxtEscape + 1> weights{};
-    for (std::int64_t index = -(std::int64_t{kLynxtSmall} << raw_bits);
-         index < (std::int64_t{kLynxtSmall} + 1) << raw_bits; ++index) {
-        weights[static_cast<std::size_t>((index >> raw_bits) + kLynxtSmall)] += w.of(index);
+    const std::int32_t first = -kLynxtSmall * (1 << raw_bits);
+    const std::int32_t last = (kLynxtSmall + 1) * (1 << raw_bits);
+    for (std::int32_t cell = first; cell < last; ++cell) {
+        weights[static_cast<std::size_t>((cell >> raw_bits) + kLynxtSmall)] += weight(cuts, 0, cell, of_class);
     }
-    weights[kLynxtEscape] =
-        w.from((std::uint64_t{kLynxtSmall} + 1) << raw_bits) + w.from((std::uint64_t{kLynxtSmall} << raw_bits) + 1);
+    weights[kLynxtEscape] = static_cast<std::uint64_t>(survival(cuts.lower(0, last), of_class) +
+                                                       survival(cuts.lower(0, 1 - first), of_class));
     return RansTable::from_weights(weights);
 }
 
-RansTable refinement_table(std::uint32_t of_class, std::uint32_t shift, std::uint32_t gap, std::uint32_t context) {
-    const Weights w(of_class, shift);
+RansTable refinement_table(const LynxtCuts& cuts, std::uint32_t tier, std::uint32_t of_class, std::int32_t before) {
     std::vector<std::uint64_t> weights;
-    const std::int64_t width = std::int64_t{1} << gap;
-    for (std::int64_t i = context == 0 ? 1 - width : 0; i < width; ++i) {
-        weights.push_back(context == 0 ? w.of(i) : w.of(std::int64_t{context} * width + i));
+    const std::int32_t first = cuts.cell(tier, cuts.lower(tier - 1, before));
+    const std::int32_t last = cuts.cell(tier, cuts.lower(tier - 1, before + 1));
+    for (std::int32_t cell = before == 0 ? 1 - last : first; cell < last; ++cell) {
+        weights.push_back(weight(cuts, tier, cell, of_class));
     }
     return RansTable::from_weights(weights);
 }
@@ -92,12 +78,13 @@ LynxtModel::LynxtModel(LynxtCuts cuts)
       page_mean_(RansTable::from_weights(std::to_array<std::uint64_t>(
           {137, 182, 243, 324, 432, 576, 768, 1024, 768, 576, 432, 324, 243, 182, 137, 64}))) {
     for (std::uint32_t c = 0; c < kLynxtClasses; ++c) {
-        anchor_.push_back(anchor_table(c, cuts.shift[0], anchor_raw_bits(c)));
+        anchor_.push_back(anchor_table(cuts, c, anchor_raw_bits(c)));
     }
     for (std::uint32_t tier = 1; tier < kLynxtTiers; ++tier) {
         for (std::uint32_t c = 0; c < kLynxtClasses; ++c) {
-            for (std::uint32_t context = 0; context < kLynxtContexts; ++context) {
-                refinement_.push_back(refinement_table(c, cuts.shift[tier], cuts.gap(tier), context));
+            for (std::uint32_t context = 0; context < kLynxtContextsMax; ++context) {
+                const std::uint32_t before = std::min(context, cuts.contexts(tier) - 1);
+                refinement_.push_back(refinement_table(cuts, tier, c, static_cast<std::int32_t>(before)));
             }
         }
     }
@@ -110,7 +97,7 @@ std::uint32_t LynxtModel::anchor_raw_bits(std::uint32_t of_class) const noexcept
 }
 
 bool LynxtModel::has_zero_flag(std::uint32_t of_class) const noexcept {
-    return of_class < kClassBias * cuts_.shift[0];  // sigma below half of the anchor's step
+    return of_class < 4U * cuts_.shift[0];  // sigma below half of the anchor's step
 }
 
 }  // namespace lynx::codec

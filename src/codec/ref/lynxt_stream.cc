@@ -72,6 +72,18 @@ std::optional<std::int32_t> get_escape(RansDecoder& in, std::uint32_t lane) noex
     return std::nullopt;
 }
 
+/// A tier's signed cell of a signed finest index.
+std::int32_t cell_of(const LynxtCuts& cuts, std::uint32_t tier, std::int32_t index) noexcept {
+    return index < 0 ? -cuts.cell(tier, -index) : cuts.cell(tier, index);
+}
+
+/// What symbol 0 stands for in a tier, given the cell before: the lowest cell for zero, else the first magnitude.
+std::int32_t first_refined(const LynxtCuts& cuts, std::uint32_t tier, std::int32_t before) noexcept {
+    const std::int32_t magnitude = before < 0 ? -before : before;
+    return before == 0 ? 1 - cuts.cell(tier, cuts.lower(tier - 1, 1))
+                       : cuts.cell(tier, cuts.lower(tier - 1, magnitude));
+}
+
 /// Keeps where a stream's rANS part begins; cuts the body once it is written.
 void finish(const RansEncoder& encoder, std::size_t head_bytes, std::span<std::byte>& body) {
     LYNX_CHECK(body.size() >= head_bytes + encoder.bytes_max());
@@ -133,8 +145,7 @@ void LynxtStream::write(const LynxtPage& page, std::span<const std::uint8_t> pre
             const std::uint32_t j = first + i;
             if (model_.has_zero_flag(page.classes[j])) {
                 const std::int16_t* row = page.index.data() + std::size_t{j} * page.tokens;
-                zero[j] = std::all_of(row, row + page.tokens,
-                                      [&](std::int16_t q) { return lynxt_coarser(q, cuts_.shift[0]) == 0; })
+                zero[j] = std::all_of(row, row + page.tokens, [&](std::int16_t q) { return cell_of(cuts_, 0, q) == 0; })
                               ? 1
                               : 0;
                 out.put_bits(i, zero[j], 1);
@@ -150,7 +161,7 @@ void LynxtStream::write(const LynxtPage& page, std::span<const std::uint8_t> pre
         for_groups(page.tokens, [&](std::uint32_t first, std::uint32_t count) {
             std::array<std::int32_t, kRansLanes> index{};
             for (std::uint32_t i = 0; i < count; ++i) {
-                index[i] = lynxt_coarser(page.index[std::size_t{j} * page.tokens + first + i], cuts_.shift[0]);
+                index[i] = cell_of(cuts_, 0, page.index[std::size_t{j} * page.tokens + first + i]);
                 out.put(i, table, small_symbol(index[i] >> raw));
             }
             for (std::uint32_t i = 0; raw != 0 && i < count; ++i) {
@@ -166,17 +177,15 @@ void LynxtStream::write(const LynxtPage& page, std::span<const std::uint8_t> pre
     finish(out, kHeadBytes, bodies[0]);
 
     for (std::uint32_t tier = 1; tier < kLynxtTiers; ++tier) {
-        const std::uint32_t gap = cuts_.gap(tier);
         RansEncoder refine;
         for (std::uint32_t j = 0; j < n; ++j) {
             for (std::uint32_t t = 0; t < page.tokens; ++t) {
                 const std::int32_t finest = page.index[std::size_t{j} * page.tokens + t];
-                const std::int32_t before = lynxt_coarser(finest, cuts_.shift[tier - 1]);
-                const std::int32_t index = lynxt_coarser(finest, cuts_.shift[tier]);
-                const std::int32_t symbol =
-                    before == 0 ? index + (1 << gap) - 1 : (index < 0 ? -index : index) & ((1 << gap) - 1);
-                refine.put(t % kRansLanes, model_.refinement(tier, page.classes[j], before),
-                           static_cast<std::uint32_t>(symbol));
+                const std::int32_t before = cell_of(cuts_, tier - 1, finest);
+                const std::int32_t cell = cell_of(cuts_, tier, finest);
+                refine.put(
+                    t % kRansLanes, model_.refinement(tier, page.classes[j], before),
+                    static_cast<std::uint32_t>((before < 0 ? -cell : cell) - first_refined(cuts_, tier, before)));
             }
         }
         bodies[tier][0] = static_cast<std::byte>(page.centroid[tier]);
@@ -255,7 +264,7 @@ Status LynxtStream::read_anchor(base::ByteView body, std::span<const std::uint8_
                 static_cast<std::uint8_t>(model_.has_zero_flag(page.classes[first + i]) ? in.get_bits(i, 1) : 0);
         }
     });
-    const std::int32_t level_max = kLynxtLevelMax >> cuts_.shift[0];
+    const std::int32_t level_max = cuts_.cell(0, kLynxtLevelMax);
     for (std::uint32_t j = 0; valid && j < n; ++j) {
         if (zero[j] != 0) {
             continue;
@@ -295,16 +304,14 @@ Status LynxtStream::read_refinement(base::ByteView body, std::uint32_t tier, Lyn
     }
     page.centroid[tier] = static_cast<std::uint8_t>(body[0]);
     RansDecoder in(body.subspan(kRefinementHeadBytes));
-    const std::uint32_t gap = cuts_.gap(tier);
     for (std::uint32_t j = 0; j < page.channels; ++j) {
         std::int16_t* row = page.index.data() + std::size_t{j} * page.tokens;
         for (std::uint32_t t = 0; t < page.tokens; ++t) {
             const std::int32_t before = row[t];
             const auto symbol =
                 static_cast<std::int32_t>(in.get(t % kRansLanes, model_.refinement(tier, page.classes[j], before)));
-            const std::int32_t magnitude = (before < 0 ? -before : before) * (1 << gap) + symbol;
-            row[t] = static_cast<std::int16_t>(before == 0 ? symbol - (1 << gap) + 1
-                                                           : (before < 0 ? -magnitude : magnitude));
+            const std::int32_t cell = first_refined(cuts_, tier, before) + symbol;
+            row[t] = static_cast<std::int16_t>(before < 0 ? -cell : cell);
         }
     }
     return in.done() ? Status{} : corrupt("a refinement's symbols: their stream does not end");

@@ -22,7 +22,7 @@ struct LynxtPage {
         0;  ///< from a profile's sigma classes to the page's, or the first coefficient's prediction
     std::vector<std::uint8_t> classes{};  ///< [H]
     std::vector<std::int16_t> mean{};     ///< [H], in halves of the anchor's step, -128..127
-    std::vector<std::int16_t> index{};    ///< [H][T], of the tier that was read; the finest when writing
+    std::vector<std::int16_t> index{};    ///< [H][T], the cells of the tier that was read; finest indices when writing
     std::uint8_t centroid[kLynxtTiers] =
         {};  ///< where in its cell an index lies: magnitude 1 in bits 0-2, above in bits 3-5
 };
@@ -30,11 +30,6 @@ struct LynxtPage {
 inline constexpr std::uint32_t kLynxtStepMax = (1U << 23) - 1;
 inline constexpr std::int32_t kLynxtExponentMin = -120;
 inline constexpr std::int32_t kLynxtExponentMax = 110;
-
-/// The index of a coarser tier: `shift` low bits of the magnitude gone.
-[[nodiscard]] constexpr std::int32_t lynxt_coarser(std::int32_t index, std::uint32_t shift) noexcept {
-    return index < 0 ? -(-index >> shift) : index >> shift;
-}
 
 /// Both directions share one view of the codec's parameters. Thread-safe.
 class LynxtStream {

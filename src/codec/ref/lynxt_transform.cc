@@ -43,16 +43,40 @@ private:
     std::uint32_t bits_;
 };
 
-/// A coefficient in eighths of its tier's step: the index and where in its cell the value is taken to lie.
-std::int16_t cell_value(std::int32_t index, std::uint8_t centroid) noexcept {
-    if (index == 0) {
-        return 0;
+/// Coefficients in eighths of the finest step: where in its cell a value is taken to lie.
+class CellValues {
+public:
+    CellValues(const LynxtPage& page, std::uint32_t tier, LynxtCuts cuts) noexcept
+        : cuts_(cuts), tier_(tier), centroid_(page.centroid[tier]) {
+        for (std::int32_t m = 0; m < kCached; ++m) {
+            cached_[m] = compute(m);
+        }
     }
-    const std::int32_t magnitude = index < 0 ? -index : index;
-    const std::int32_t inside = (magnitude == 1 ? centroid : centroid >> kCellBits) & ((1 << kCellBits) - 1);
-    const std::int32_t value = (magnitude << kCellBits) + inside;
-    return static_cast<std::int16_t>(index < 0 ? -value : value);
-}
+    [[nodiscard]] std::int16_t of(std::int32_t cell) const noexcept {
+        const std::int32_t magnitude = cell < 0 ? -cell : cell;
+        const std::int32_t value = magnitude < kCached ? cached_[magnitude] : compute(magnitude);
+        return static_cast<std::int16_t>(cell < 0 ? -value : value);
+    }
+
+private:
+    static constexpr std::int32_t kCached = 32;
+    static constexpr std::int32_t kValueMax = 32767;
+
+    [[nodiscard]] std::int32_t compute(std::int32_t magnitude) const noexcept {
+        if (magnitude == 0) {
+            return 0;
+        }
+        const std::int32_t low = cuts_.lower(tier_, magnitude);
+        const std::int32_t width = cuts_.lower(tier_, magnitude + 1) - low;
+        const std::int32_t inside = (magnitude == 1 ? centroid_ : centroid_ >> kCellBits) & ((1 << kCellBits) - 1);
+        return std::min((low << kCellBits) + inside * width, kValueMax);
+    }
+
+    LynxtCuts cuts_;
+    std::uint32_t tier_;
+    std::uint8_t centroid_;
+    std::int32_t cached_[kCached];
+};
 
 /// The coefficients of one block that are not zero everywhere, packed: rows of `width` for every token and for every channel.
 struct PackedBlock {
@@ -62,7 +86,7 @@ struct PackedBlock {
 };
 constexpr std::uint32_t kPad = 16;
 
-PackedBlock pack_block(const LynxtPage& page, std::uint32_t tier, const ProfileMatrix& m, std::uint32_t first) {
+PackedBlock pack_block(const LynxtPage& page, const CellValues& values, const ProfileMatrix& m, std::uint32_t first) {
     const std::uint32_t tokens = page.tokens;
     std::vector<std::uint32_t> active;
     for (std::uint32_t j = first; j < first + m.block; ++j) {
@@ -78,7 +102,7 @@ PackedBlock pack_block(const LynxtPage& page, std::uint32_t tier, const ProfileM
     for (std::size_t a = 0; a < active.size(); ++a) {
         const std::int16_t* row = page.index.data() + std::size_t{active[a]} * tokens;
         for (std::uint32_t t = 0; t < tokens; ++t) {
-            packed.values[std::size_t{t} * packed.width + a] = cell_value(row[t], page.centroid[tier]);
+            packed.values[std::size_t{t} * packed.width + a] = values.of(row[t]);
         }
         for (std::uint32_t c = 0; c < m.block; ++c) {
             packed.basis[std::size_t{c} * packed.width + a] =
@@ -233,11 +257,11 @@ LynxtCoefficients lynxt_forward(kv::ConstView core, const LynxtRotation& rotatio
 void lynxt_restore(const LynxtPage& page, std::uint32_t tier, LynxtCuts cuts, const LynxtRotation& rotation,
                    const ProfileMatrix* matrix, kv::View dst) {
     const std::uint32_t channels = page.channels;
-    const std::uint32_t shift = cuts.shift[tier];
+    const CellValues values(page, tier, cuts);
     const std::vector<std::int32_t> center = page_centers(page, cuts, matrix);
     std::vector<PackedBlock> blocks;
     for (std::uint32_t first = 0; matrix != nullptr && first < channels; first += matrix->block) {
-        blocks.push_back(pack_block(page, tier, *matrix, first));
+        blocks.push_back(pack_block(page, values, *matrix, first));
     }
     const float unit = power_of_two(page.exponent);
     std::vector<std::int32_t> fixed(std::size_t{kTileTokens} * channels);
@@ -247,10 +271,9 @@ void lynxt_restore(const LynxtPage& page, std::uint32_t tier, LynxtCuts cuts, co
         for (std::uint32_t c = 0; c < channels; ++c) {
             if (matrix == nullptr) {
                 for (std::uint32_t t = 0; t < rows; ++t) {
-                    const std::int64_t value =
-                        cell_value(page.index[std::size_t{c} * page.tokens + first + t], page.centroid[tier]);
+                    const std::int64_t value = values.of(page.index[std::size_t{c} * page.tokens + first + t]);
                     fixed[std::size_t{t} * channels + c] =
-                        lynxt_saturate(center[c] + shift_right((value * page.step) << shift, kCellBits));
+                        lynxt_saturate(center[c] + shift_right(value * page.step, kCellBits));
                 }
                 continue;
             }
@@ -260,7 +283,7 @@ void lynxt_restore(const LynxtPage& page, std::uint32_t tier, LynxtCuts cuts, co
             for (std::uint32_t t = 0; t < rows; ++t) {
                 const std::int32_t sum =
                     dot(basis, block.values.data() + std::size_t{first + t} * block.width, block.width);
-                fixed[std::size_t{t} * channels + c] = lynxt_saturate(center[c] + scale.apply(sum, shift));
+                fixed[std::size_t{t} * channels + c] = lynxt_saturate(center[c] + scale.apply(sum, 0));
             }
         }
         for (std::uint32_t t = 0; t < rows; ++t) {
