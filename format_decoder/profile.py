@@ -33,9 +33,9 @@ def profile_hash(data):
 def read_matrix(reader, channels):
     block = int(reader.array("<u4", 1)[0])
     mean_exponent, scale_exponent = (int(x) for x in reader.array("i1", 2))
-    rms = reader.array("<f4", 1)[0]
+    unit = reader.array("<f4", 1)[0]
     require(1 <= block <= 512 and channels % block == 0, "a profile's block")
-    require(mean_exponent >= -120 and -50 <= scale_exponent <= -13 and 0 < rms < 2.0**100, "a profile's exponents or rms")
+    require(mean_exponent >= -120 and -50 <= scale_exponent <= -13 and 0 < unit < 2.0**100, "a profile's exponents or unit")
     matrix = Matrix(block, mean_exponent, scale_exponent, reader.array("<i4", channels).astype(np.int64),
                     reader.array("<u2", channels).astype(np.int64), reader.array("u1", channels).astype(np.int64),
                     reader.array("i1", channels, block).astype(np.int64))

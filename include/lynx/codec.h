@@ -29,7 +29,7 @@ struct CodecOptions {
     std::string meta = "f32";         ///< metadata of the alpha-law codecs: f32, f16 or q8
     std::uint32_t sinks = 4;          ///< first tokens kept exact in the anchor (nested codecs), 0..1024
     std::uint32_t recent = 16;        ///< newest tokens kept exact in the anchor (nested codecs), 0..1024
-    std::string profile;              ///< what load_profile() returned; empty: none (lynxt)
+    std::string profile{};            ///< what load_profile() returned; empty: none (lynxt)
     double step = 0;                  ///< finest step over the coefficients' rms, 2^-12..16; 0: the default (lynxt)
     std::uint32_t anchor_cut = 0;     ///< low bits of the finest index that the anchor lacks, at most 6 (lynxt)
     std::uint32_t second_cut =

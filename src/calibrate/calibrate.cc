@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/try.h"
 #include "calibrate/fit.h"
@@ -15,6 +16,12 @@ namespace {
 constexpr std::uint32_t kSinks = 4;             // first tokens of a window: outliers that the codec keeps exact
 constexpr std::uint32_t kTokensPerChannel = 4;  // fewer give eigenvectors of noise
 constexpr std::uint32_t kWholeBlockMax = 256;   // channels up to which one transform mixes all heads of a layer
+
+// Steps are relative to a matrix's unit. Keys: an error of logits, the same in every layer. Values: a share of what the layer's heads
+// put out, smaller in early layers, whose errors pass through all others. Found by trying (docs/lynxt.md).
+constexpr double kKeyUnit = 0.54;
+constexpr double kValueUnit = 0.52;
+constexpr double kValueSlope = 1.6;
 
 std::uint32_t block_of(std::uint32_t channels, std::uint32_t head) {
     return channels <= kWholeBlockMax ? channels : std::min(head, codec::kProfileBlockMax);
@@ -100,6 +107,12 @@ public:
                  .basis_bits = options_.basis_bits,
                  .head = head,
                  .metric = weights.empty() ? std::vector<double>{} : metric_of(weights[i / 2], g, i % 2 == 0)}));
+            if (!weights.empty() && !weights[i / 2].query_energy.empty() && !weights[i / 2].output_metric.empty()) {
+                const double depth = (static_cast<double>(i / 2) + 0.5) / static_cast<double>(profile.layers.size());
+                float& unit = profile.matrices.back().unit;
+                unit = static_cast<float>(
+                    i % 2 == 0 ? kKeyUnit : kValueUnit * std::exp(kValueSlope * depth) * static_cast<double>(unit));
+            }
         }
         return profile;
     }

@@ -102,7 +102,7 @@ codec::ProfileMatrix fit_matrix(const Statistics& s, const FitOptions& options) 
         variance += blocks.back().sigma.squaredNorm();
     }
     const double rms = std::max(std::sqrt(variance / m.channels), 0x1p-60);
-    m.rms = static_cast<float>(rms);
+    m.unit = static_cast<float>(rms);
     set_basis(blocks, options, m);
     for (std::uint32_t c = 0; c < m.channels; ++c) {
         const double sigma = std::max(blocks[c / m.block].sigma[c % m.block] / rms, kSigmaFloor);

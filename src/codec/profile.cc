@@ -84,13 +84,13 @@ Result<ProfileMatrix> read_matrix(base::Reader& r, std::uint32_t channels) {
     m.block = r.get<std::uint32_t>();
     m.mean_exponent = r.get<std::int8_t>();
     m.scale_exponent = r.get<std::int8_t>();
-    m.rms = r.get<float>();
+    m.unit = r.get<float>();
     if (r.failed() || m.block == 0 || m.block > kProfileBlockMax || channels % m.block != 0) {
         return corrupt("block of " + std::to_string(m.block) + " channels in " + std::to_string(channels));
     }
     if (m.mean_exponent < -120 || m.scale_exponent < -50 || m.scale_exponent > -13 ||
-        !(m.rms > 0 && m.rms < 0x1p100F)) {
-        return corrupt("an exponent or the rms is out of range");
+        !(m.unit > 0 && m.unit < 0x1p100F)) {
+        return corrupt("an exponent or the unit is out of range");
     }
     m.mean = get_all<std::int32_t>(r, channels);
     m.row_scale = get_all<std::uint16_t>(r, channels);
@@ -128,7 +128,7 @@ base::Bytes serialise_profile(const Profile& profile) {
             b.put(m.block);
             b.put(m.mean_exponent);
             b.put(m.scale_exponent);
-            b.put(m.rms);
+            b.put(m.unit);
             put_all(b, m.mean);
             put_all(b, m.row_scale);
             put_all(b, m.sigma_class);

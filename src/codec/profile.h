@@ -29,12 +29,13 @@ struct ProfileMatrix {
     std::uint32_t channels = 0;
     std::uint32_t block = 0;  ///< divides channels; 1..kProfileBlockMax
     std::int8_t mean_exponent = 0;
-    std::int8_t scale_exponent = 0;         ///< -50..-13
-    float rms = 0;                          ///< of a coefficient; steps are relative to it
-    std::vector<std::int32_t> mean;         ///< [channels], at most kProfileMeanMax
-    std::vector<std::uint16_t> row_scale;   ///< [channels], not 0
-    std::vector<std::uint8_t> sigma_class;  ///< [channels] of coefficients: round(4 log2(sigma / rms)) + 128
-    std::vector<std::int8_t> basis;         ///< [channels][block]
+    std::int8_t scale_exponent = 0;        ///< -50..-13
+    float unit = 0;                        ///< that steps are relative to
+    std::vector<std::int32_t> mean;        ///< [channels], at most kProfileMeanMax
+    std::vector<std::uint16_t> row_scale;  ///< [channels], not 0
+    std::vector<std::uint8_t>
+        sigma_class;                 ///< [channels] of coefficients: 4 log2 of its sigma, rounded, plus any constant
+    std::vector<std::int8_t> basis;  ///< [channels][block]
     bool operator==(const ProfileMatrix&) const = default;
 };
 

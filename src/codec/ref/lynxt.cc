@@ -155,7 +155,7 @@ void Lynxt::quantise(LynxtCoefficients& c, const ProfileMatrix* matrix, LynxtPag
         }
     }
     const double rms = matrix == nullptr ? std::sqrt(squares / (tokens * channels))
-                                         : std::ldexp(static_cast<double>(matrix->rms), -c.exponent);
+                                         : std::ldexp(static_cast<double>(matrix->unit), -c.exponent);
     double step = std::clamp(std::floor(static_cast<double>(step_) * rms + 0.5), 1.0, double{kLynxtStepMax});
     // Indices must fit: a page with elements far beyond its rms gets a coarser step.
     page.mean.resize(channels);
