@@ -52,7 +52,7 @@ CODECS = {
     32: Codec("fp8-token"),
     33: Codec("q8_0"),
     34: Codec("q4_0"),
-    35: Codec("lynxt", 3, exact_rows=True, context=True),
+    42: Codec("lynxt", 3, exact_rows=True, context=True),
 }
 F16, BF16, F32 = 0, 1, 2
 HEADER_BYTES = 64

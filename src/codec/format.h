@@ -56,7 +56,7 @@ enum class CodecId : std::uint8_t {
     fp8_token = 32,
     q8_0 = 33,
     q4_0 = 34,
-    lynxt = 35,
+    lynxt = 42,
 };
 inline constexpr CodecId kLastCodecId = CodecId::lynxt;
 
