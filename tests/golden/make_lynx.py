@@ -109,6 +109,31 @@ def make_errors(good):
     }
 
 
+def make_stream_errors(good):
+    """From a lynxt file, ones whose last payload has a good checksum over a stream that does not decode."""
+    at, last, checksums = 64, 64, b""
+    while at < len(good):
+        last = at
+        at += 64 + struct.unpack_from("<I", good, at + 36)[0]
+        checksums += good[last + 60:last + 64] if at < len(good) else b""
+
+    def with_last(payload):
+        payload = payload[:36] + struct.pack("<I", len(payload) - 64) + payload[40:]
+        crc = struct.pack("<I", zlib.crc32(payload[:60] + bytes(4) + payload[64:]))
+        data = good[:last] + payload[:60] + crc + payload[64:]
+        data = data[:40] + struct.pack("<Q", len(data) - 64) + data[48:56] + struct.pack("<I", zlib.crc32(checksums + crc)) + data[60:]
+        return seal_file(data)
+
+    payload = good[last:]
+    return {
+        "corrupt.stream_word": with_last(payload[:-1] + bytes([payload[-1] ^ 1])),
+        "corrupt.stream_short": with_last(payload[:-2]),
+        "corrupt.stream_long": with_last(payload + b"\0\0"),
+        "corrupt.stream_without_states": with_last(payload[:64 + 20]),
+        "corrupt.centroid": with_last(payload[:64] + b"\xff" + payload[65:]),
+    }
+
+
 def main():
     cli = sys.argv[1]
     ERRORS.mkdir(exist_ok=True)
@@ -127,7 +152,9 @@ def main():
                     lines.append(f"{lynx.name} {tier} {zlib.crc32(np.load(folder / 'out.npy').tobytes())}\n")
         lines += make_calibrated(cli, folder)
     (GOLDEN / "checksums.txt").write_text("".join(lines))
-    for name, data in make_errors((GOLDEN / "paged_nested44.lynx").read_bytes()).items():
+    errors = make_errors((GOLDEN / "paged_nested44.lynx").read_bytes())
+    errors |= make_stream_errors((GOLDEN / "small_lynxt.lynx").read_bytes())
+    for name, data in errors.items():
         path = ERRORS / f"{name}.lynx"
         if not path.exists():
             path.write_bytes(data)

@@ -99,11 +99,9 @@ public:
         return {};
     }
 
-    [[nodiscard]] Status symbols(std::span<const base::ByteView> bodies, CoreShape shape,
+    [[nodiscard]] Status symbols(std::span<const base::ByteView> /*bodies*/, CoreShape /*shape*/,
                                  PageSymbols& /*out*/) const override {
-        LynxtPage page{.tokens = shape.tokens, .channels = shape.channels};
-        LYNX_TRY(stream_.read_head(bodies[0], page));
-        return {};
+        return {};  // none of the kinds that inspect shows
     }
 
 private:
@@ -239,9 +237,7 @@ void Lynxt::set_centroids(const LynxtCoefficients& c, LynxtPage& page) const {
 
 }  // namespace
 
-bool lynxt_cuts_valid(std::uint8_t cuts) noexcept {
-    return cuts_of(cuts).valid();
-}
+bool lynxt_cuts_valid(std::uint8_t cuts) noexcept { return cuts_of(cuts).valid(); }
 
 std::unique_ptr<PageCoder> make_lynxt(const CodecParams& params) { return std::make_unique<Lynxt>(params); }
 
