@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "calibrate/statistics.h"
+#include "calibrate/kv_statistics.h"
 #include "codec/profile.h"
 
 namespace lynx::calibrate {

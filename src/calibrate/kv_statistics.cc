@@ -1,4 +1,4 @@
-#include "calibrate/statistics.h"
+#include "calibrate/kv_statistics.h"
 
 #include <algorithm>
 
