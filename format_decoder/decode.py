@@ -6,6 +6,8 @@ import numpy as np
 
 from .alpha import SPECS, decode_alpha
 from .baselines import GROUP, decode_bf16_split, decode_f16, decode_fp8, decode_ggml, decode_integers
+from .lynxt import decode_lynxt, split_mono
+from .profile import parse_profile
 from .published import decode_cachegen, decode_kivi, decode_kvquant, decode_turboquant
 from .structure import (BF16, CODECS, F16, F32, BodyReader, FormatError, parse_file, parse_payload, read_context, require,
                         round_to)
@@ -56,10 +58,10 @@ DECODERS = {
     **{name: decode_alpha for name in SPECS},
     **{name: decode_nested for name in NESTED_BITS},
 }
-assert set(DECODERS) == {codec.name for codec in CODECS.values()}
+assert {*DECODERS, "lynxt"} == {codec.name for codec in CODECS.values()}
 
 
-def decode_page(payloads):
+def decode_page(payloads, profiles):
     """One page from the bytes of its tiers 0..t: float16, uint16 (bfloat16's bits) or float32 [tokens, channels]."""
     tiers = [parse_payload(p) for p in payloads]
     anchor = tiers[0]
@@ -81,15 +83,20 @@ def decode_page(payloads):
         # The tiers of a mono payload lie one after the other, so one reader passes them all.
         of_tiers = readers * parameters.codec.tiers if parameters.mono else readers
         with np.errstate(over="ignore", invalid="ignore"):
-            x = DECODERS[parameters.codec.name](of_tiers, parameters, core_tokens, channels)
+            if parameters.codec.name == "lynxt":
+                parts = split_mono(readers[0], parameters.codec.tiers) if parameters.mono else readers
+                x = decode_lynxt(parts, parameters, core_tokens, channels, parameters.context, profiles)
+            else:
+                x = DECODERS[parameters.codec.name](of_tiers, parameters, core_tokens, channels)
             core = round_to(parameters.dtype, x)
     for reader in readers:
         reader.done()
     return np.concatenate([raw[:anchor.exact_head], core, raw[anchor.exact_head:]])
 
 
-def decode_file(data, tier="full"):
-    """A whole .lynx file at tier "anchor", "full" or a number, as decode_page's arrays."""
+def decode_file(data, tier="full", profile_files=()):
+    """A whole .lynx file at tier "anchor", "full" or a number, as decode_page's arrays; `profile_files` are their bytes."""
+    profiles = dict(parse_profile(p) for p in profile_files)
     file = parse_file(data)
     tiers = file.parameters.tiers
     count = {"anchor": 1, "full": tiers}.get(tier) or int(tier) + 1
@@ -101,5 +108,5 @@ def decode_file(data, tier="full"):
         tokens = min(file.parameters.page_tokens, file.tokens - page * file.parameters.page_tokens)
         require((first.parameters, first.tokens, first.channels) == (file.parameters, tokens, file.channels),
                 f"page {page} is not what the file header says")
-        pages.append(decode_page(payloads))
+        pages.append(decode_page(payloads, profiles))
     return np.concatenate(pages)

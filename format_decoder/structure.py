@@ -1,4 +1,4 @@
-"""FORMAT sections 2, 3, 5 and 12: headers, nibbles, rounding, files."""
+"""FORMAT sections 2, 3, 5 and 13: headers, nibbles, rounding, files."""
 
 import struct
 import zlib
@@ -59,6 +59,7 @@ CODECS = {
     39: Codec("turboquant4"),
     40: Codec("kvquant3", exact_rows=True, context=True),
     41: Codec("kvquant4", exact_rows=True, context=True),
+    42: Codec("lynxt", 3, exact_rows=True, context=True),
 }
 F16, BF16, F32 = 0, 1, 2
 HEADER_BYTES = 64
@@ -87,6 +88,9 @@ class Parameters:
     page_tokens: int
     sinks: int
     recent: int
+    profile: int
+    step: np.float32
+    cuts: int
     context: object = field(default=None, compare=False)  # of the page, where its codec carries one
 
 
@@ -111,7 +115,8 @@ def require(condition, message, code="corrupt"):
         raise FormatError(code, message)
 
 
-def make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk_tokens, page_tokens, sinks, recent):
+def make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk_tokens, page_tokens, sinks, recent, profile, step,
+                    cuts):
     """Checks the shared fields against their ranges."""
     require(codec in CODECS, f"codec {codec}", "unsupported_version")
     mono = flags == 1
@@ -125,7 +130,11 @@ def make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk_tokens, page_
     require(1 <= chunk_tokens <= 1024, f"chunk {chunk_tokens}")
     require(1 <= page_tokens <= 4096, f"page {page_tokens}")
     require(sinks <= 1024 and recent <= 1024, f"sinks {sinks}, recent {recent}")
-    return Parameters(kind, mono, tiers, dtype, meta, np.float32(alpha), chunk_tokens, page_tokens, sinks, recent)
+    require(step == 0 or 2.0**-12 <= step <= 16, f"step {step}")
+    s0, s1 = (cuts & 15, cuts >> 4) if cuts else (5, 4)
+    require(s0 <= 6 and 1 <= s0 - s1 <= 2 and 1 <= s1 <= 4, f"cuts {cuts}")
+    return Parameters(kind, mono, tiers, dtype, meta, np.float32(alpha), chunk_tokens, page_tokens, sinks, recent, profile,
+                      np.float32(step), cuts)
 
 
 def payload_length(data):
@@ -145,10 +154,10 @@ def parse_payload(data):
     require(len(data) >= length, f"payload of {length} bytes", "truncated")
     require(len(data) == length, "bytes after the payload")
     (_, _, codec, tier, tiers, flags, dtype, meta, tokens, channels, head, tail, alpha, chunk, page, sinks, recent, _,
-     anchor_crc, reserved, crc) = struct.unpack_from("<IHBBBBBBIIHHfHHHHII16sI", data)
+     anchor_crc, profile, step, cuts, reserved, crc) = struct.unpack_from("<IHBBBBBBIIHHfHHHHIIQfB3sI", data)
     require(zlib.crc32(data[:60] + b"\0\0\0\0" + data[64:]) == crc, "payload checksum")
-    require(reserved == bytes(16), "reserved bytes")
-    parameters = make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk, page, sinks, recent)
+    require(reserved == bytes(3), "reserved bytes")
+    parameters = make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk, page, sinks, recent, profile, step, cuts)
     require(tier < tiers, f"tier {tier}")
     require(1 <= tokens <= page, f"tokens {tokens}")
     require(1 <= channels <= 65536, f"channels {channels}")
@@ -170,17 +179,16 @@ class File:
 
 
 def parse_file(data):
-    """Section 12."""
+    """Section 13."""
     require(len(data) >= 64, "file header", "truncated")
     magic, version = struct.unpack_from("<IH", data)
     require(magic == 0x46584E4C, "not a .lynx file")
     require(version == 1, f"file version {version}", "unsupported_version")
-    (_, _, codec, tiers, flags, dtype, meta, reserved0, tokens, channels, pages, alpha, chunk, page, sinks, recent,
-     reserved1, payload_bytes, reserved2, payload_crc, crc) = struct.unpack_from("<IHBBBBBBIIIfHHHHIQQII", data)
+    (_, _, codec, tiers, flags, dtype, meta, cuts, tokens, channels, pages, alpha, chunk, page, sinks, recent,
+     step, payload_bytes, profile, payload_crc, crc) = struct.unpack_from("<IHBBBBBBIIIfHHHHfQQII", data)
     require(zlib.crc32(data[:60]) == crc, "file header checksum")
-    require(reserved0 == reserved1 == reserved2 == 0, "reserved bytes")
     require(1 <= tokens <= 1 << 22 and 1 <= channels <= 65536, "file shape")
-    parameters = make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk, page, sinks, recent)
+    parameters = make_parameters(codec, tiers, flags, dtype, meta, alpha, chunk, page, sinks, recent, profile, step, cuts)
     require(pages == -(-tokens // page), f"pages {pages}")
     require(len(data) - 64 >= payload_bytes, f"file of {64 + payload_bytes} bytes", "truncated")
     require(len(data) - 64 == payload_bytes, "bytes after the payloads")

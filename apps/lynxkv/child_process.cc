@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "cli_options.h"
 #include "exit_codes.h"
 
 namespace lynxkv {
@@ -145,6 +146,8 @@ Result<std::string> ChildProcess::read_line(double timeout_s) {
 std::optional<PrefillChild> start_prefill_child(const std::vector<std::string>& arguments) {
     std::vector<std::string> all{"prefill", "--listen", "127.0.0.1:0", "--quiet"};
     all.insert(all.end(), arguments.begin(), arguments.end());
+    const std::vector<std::string> profiles = profile_arguments();
+    all.insert(all.end(), profiles.begin(), profiles.end());
     Result<ChildProcess> child = ChildProcess::start(all, {.capture_stdout = true, .own_group = true});
     Status failure = child.status();
     if (child.ok()) {

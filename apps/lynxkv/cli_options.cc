@@ -8,6 +8,13 @@
 
 namespace lynxkv {
 
+namespace {
+std::vector<std::string>& loaded_profiles() {
+    static std::vector<std::string> paths;
+    return paths;
+}
+}  // namespace
+
 using lynx::ErrorCode;
 using lynx::Result;
 using lynx::Status;
@@ -89,7 +96,35 @@ void add_codec_options(CLI::App& app, lynx::CodecOptions& codec) {
     add_codec_parameter_options(app, codec);
 }
 
+std::vector<std::string> profile_arguments() {
+    std::vector<std::string> all;
+    for (const std::string& path : loaded_profiles()) {
+        all.insert(all.end(), {"--profile", path});
+    }
+    return all;
+}
+
+void add_profile_option(CLI::App& app, std::function<void(const std::string& name)> use) {
+    app.add_option_function<std::string>(
+           "--profile",
+           [use = std::move(use)](const std::string& path) {
+               const lynx::Result<std::string> name = lynx::load_profile(path);
+               if (!name.ok()) {
+                   throw CLI::ValidationError("--profile", name.status().to_string());
+               }
+               loaded_profiles().push_back(path);
+               use(name.value());
+           },
+           "calibration profile of the model (lynxt); see codec calibrate")
+        ->type_name("FILE");
+}
+
 void add_codec_parameter_options(CLI::App& app, lynx::CodecOptions& codec) {
+    add_profile_option(app, [&codec](const std::string& name) { codec.profile = name; });
+    app.add_option("--step", codec.step, "finest step over the rms of the coefficients; 0: the default (lynxt)")
+        ->capture_default_str();
+    app.add_option("--anchor-cut", codec.anchor_cut, "bits that the anchor lacks; with --second-cut (lynxt)");
+    app.add_option("--second-cut", codec.second_cut, "bits that the second tier lacks (lynxt)");
     app.add_option("--alpha", codec.alpha, "curvature of the alpha-law (alpha-law codecs)")->capture_default_str();
     app.add_option("--chunk", codec.chunk_tokens, "tokens per chunk")->capture_default_str();
     app.add_option("--page", codec.page_tokens, "tokens per page")->capture_default_str();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ void add_model_options(CLI::App& app, lynx::ModelConfig& model);
 /// All of them but the inference threads.
 void add_model_file_options(CLI::App& app, lynx::ModelConfig& model);
 void add_link_options(CLI::App& app, LinkOptions& link);
+/// `use` is told each profile's name once it is loaded; a profile that cannot be is wrong usage.
+void add_profile_option(CLI::App& app, std::function<void(const std::string& name)> use);
+/// Every profile loaded so far, as arguments for a child process.
+[[nodiscard]] std::vector<std::string> profile_arguments();
 void add_codec_options(CLI::App& app, lynx::CodecOptions& codec);
 /// All of them but the codec's name, for commands that take several.
 void add_codec_parameter_options(CLI::App& app, lynx::CodecOptions& codec);

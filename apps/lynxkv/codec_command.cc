@@ -6,6 +6,7 @@
 
 #include "cli_options.h"
 #include "exit_codes.h"
+#include "lynx/calibrate.h"
 #include "lynx/codec.h"
 
 namespace lynxkv {
@@ -19,6 +20,7 @@ struct Arguments {
     lynx::MatrixContext context;
     bool json = false;
     lynx::CodecOptions options;
+    lynx::CalibrateOptions calibrate;
 };
 
 void print_report(const std::string& path, const lynx::CodecFileReport& r, bool json) {
@@ -66,6 +68,7 @@ void add_decode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code
     CLI::App* c = parent.add_subcommand("decode", "decode a .lynx file to .npy");
     c->add_option("IN", a->in, ".lynx file to read")->required();
     c->add_option("OUT", a->out, ".npy file to write")->required();
+    add_profile_option(*c, [](const std::string&) {});  // the file names it
     c->add_option("--tier", a->tier, "anchor, full or a number from 0")->capture_default_str();
     c->callback([a, &code] { code = exit_code(lynx::decode_lynx_file(a->in, a->out, a->tier)); });
 }
@@ -73,9 +76,28 @@ void add_decode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code
 void add_inspect(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code) {
     CLI::App* c = parent.add_subcommand("inspect", "verify a .lynx file and show what is in it");
     c->add_option("IN", a->in, ".lynx file to read")->required();
+    add_profile_option(*c, [](const std::string&) {});  // the file names it
     c->add_option("--symbols", a->symbols, ".npz file for the symbols and metadata of every page");
     c->add_flag("--json", a->json, "print the report as JSON");
     c->callback([a, &code] { code = run_report(a->in, lynx::inspect_lynx_file(a->in, a->symbols), a->json); });
+}
+
+void add_calibrate(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code) {
+    CLI::App* c = parent.add_subcommand("calibrate", "learn a profile of a model's KV from texts, for the codec lynxt");
+    add_model_options(*c, a->calibrate.model);
+    c->add_option("--text", a->calibrate.text_paths, "text to learn from; may be repeated")->required();
+    c->add_option("--tokens", a->calibrate.tokens, "tokens to learn from, all texts together")->capture_default_str();
+    c->add_option("--basis-bits", a->calibrate.basis_bits, "of the transform's entries, 3..8")->capture_default_str();
+    c->add_option("-o,--out", a->calibrate.out_path, "profile to write")->required();
+    c->callback([a, &code] {
+        const lynx::Result<lynx::CalibrateReport> report = lynx::calibrate_profile(a->calibrate);
+        if (report.ok()) {
+            std::printf("%s: profile %s from %u tokens, %llu bytes\n", a->calibrate.out_path.c_str(),
+                        report.value().profile.c_str(), report.value().tokens,
+                        static_cast<unsigned long long>(report.value().file_bytes));
+        }
+        code = exit_code(report.status());
+    });
 }
 
 }  // namespace
@@ -87,6 +109,7 @@ void add_codec_command(CLI::App& app, int& exit_code) {
     add_encode(*codec, arguments, exit_code);
     add_decode(*codec, arguments, exit_code);
     add_inspect(*codec, arguments, exit_code);
+    add_calibrate(*codec, arguments, exit_code);
     codec->add_subcommand("list", "the codecs of this build")->callback([&exit_code] {
         for (const lynx::CodecDescription& c : lynx::available_codecs()) {
             std::printf("%-16s %u %s  %s\n", c.name.c_str(), c.tiers, c.tiers == 1 ? "tier " : "tiers",

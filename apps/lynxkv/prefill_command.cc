@@ -47,6 +47,7 @@ void add_prefill_command(CLI::App& app, Context context) {
     command->add_option("--sequences", a->config.model.sequences, "prompts whose KV is kept")->capture_default_str();
     command->add_option("--peer-timeout", a->config.peer_timeout_s, "seconds of silence after which a peer is dead")
         ->capture_default_str();
+    add_profile_option(*command, [](const std::string&) {});  // requests name it
     command->add_flag("--quiet", a->quiet, "no line per request on stderr");
     command->callback([a, context] { context.exit_code = run(*a, context); });
 }

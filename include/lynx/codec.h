@@ -29,6 +29,10 @@ struct CodecOptions {
     std::string meta = "f32";         ///< metadata of the alpha-law codecs: f32, f16 or q8
     std::uint32_t sinks = 4;          ///< first tokens kept exact in the anchor (nested codecs), 0..1024
     std::uint32_t recent = 16;        ///< newest tokens kept exact in the anchor (nested codecs), 0..1024
+    std::string profile{};            ///< what load_profile() returned; empty: none (lynxt)
+    double step = 0;                  ///< finest step over the coefficients' rms, 2^-12..16; 0: the default (lynxt)
+    std::uint32_t anchor_cut = 0;     ///< low bits of the finest index that the anchor lacks, at most 6 (lynxt)
+    std::uint32_t second_cut = 0;     ///< the same for the second tier, 1 or 2 less; both 0: the default (lynxt)
 };
 
 /// What a matrix is in its model; some codecs treat keys and values, or early and late layers, differently.
@@ -42,6 +46,10 @@ struct MatrixContext {
     double rope_scale = 1;            ///< linear position scale, 2^-20..2^20
     bool rope_interleaved = false;    ///< pairs (2i, 2i+1) of a head, otherwise (i, i + rope_dims / 2)
 };
+
+/// Reads a calibration profile and keeps it for this process. Returns its name, 16 hexadecimal digits. io, truncated, corrupt,
+/// unsupported_version, limit_exceeded.
+[[nodiscard]] Result<std::string> load_profile(const std::string& path);
 
 /// What a .lynx file holds.
 struct CodecFileReport {
@@ -58,7 +66,7 @@ struct CodecFileReport {
 /// The report as one JSON object.
 [[nodiscard]] std::string to_json(const CodecFileReport& report);
 
-/// Encodes a float16 or float32 [tokens, channels] .npy file as one sequence.
+/// Encodes a float16 or float32 [tokens, channels] .npy file as one sequence. invalid_argument: also a profile without that place.
 [[nodiscard]] Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::string& out_lynx,
                                                       const CodecOptions& options, const MatrixContext& context = {});
 

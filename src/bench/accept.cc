@@ -7,6 +7,7 @@
 #include "bench/prompt_kv.h"
 #include "bench/statistics.h"
 #include "codec/options.h"
+#include "node/codec_negotiation.h"
 #include "node/model.h"
 
 namespace lynx {
@@ -99,6 +100,9 @@ public:
         LYNX_TRY(plan());
         LYNX_TRY(prefill());
         LYNX_ASSIGN(engine_, node::open_engine(config_.model, true));
+        for (const auto& codec : codecs_) {  // a profile must be of this model
+            LYNX_TRY(node::make_codec_for(engine_->info(), codec->info().name, codec->params()).status());
+        }
         for (std::size_t i = 0; i < texts_.size(); ++i) {
             for (const std::uint32_t prefix : prefixes(texts_[i])) {
                 progress(config_.texts[i].name + ": place at token " + std::to_string(prefix));

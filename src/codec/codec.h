@@ -39,6 +39,9 @@ struct CodecParams {
     MetaFormat meta = MetaFormat::f32;
     std::uint16_t sinks = 4;    ///< first tokens of the sequence kept exact in the anchor (nested44)
     std::uint16_t recent = 16;  ///< newest tokens of the prompt kept exact in the anchor (nested44)
+    std::uint64_t profile = 0;  ///< hash of the calibration profile (profile.h); 0: none (lynxt)
+    float step = 0;             ///< finest step over the rms of the coefficients, 0: the codec's default (lynxt)
+    std::uint8_t cuts = 0;      ///< bits that the anchor (0-3) and the second tier (4-7) lack; 0: the default (lynxt)
     bool operator==(const CodecParams&) const = default;
 };
 

@@ -83,7 +83,7 @@ Result<base::Bytes> write_container(const FileHeader& header, std::span<const ba
     w.put(static_cast<std::uint8_t>(codec->mono() ? kFlagMono : 0));
     w.put(header.dtype);
     w.put(header.params.meta);
-    w.put(std::uint8_t{0});
+    w.put(header.params.cuts);
     w.put(header.tokens);
     w.put(header.channels);
     w.put(header.paging().pages());
@@ -92,9 +92,9 @@ Result<base::Bytes> write_container(const FileHeader& header, std::span<const ba
     w.put(header.params.page_tokens);
     w.put(header.params.sinks);
     w.put(header.params.recent);
-    w.put(std::uint32_t{0});
+    w.put(header.params.step);
     w.put(payload_bytes);
-    w.put(std::uint64_t{0});
+    w.put(header.params.profile);
     w.put(payload_crc);
     w.put(base::crc32(base::ByteView(out).first(kFileCrcOffset)));
     for (const base::Bytes& p : payloads) {
@@ -123,7 +123,7 @@ Result<LynxFile> parse_container(base::ByteView bytes) {
     const auto flags = r.get<std::uint8_t>();
     h.dtype = r.get<kv::DType>();
     h.params.meta = r.get<MetaFormat>();
-    std::uint64_t reserved = r.get<std::uint8_t>();
+    h.params.cuts = r.get<std::uint8_t>();
     h.tokens = r.get<std::uint32_t>();
     h.channels = r.get<std::uint32_t>();
     const auto pages = r.get<std::uint32_t>();
@@ -132,17 +132,17 @@ Result<LynxFile> parse_container(base::ByteView bytes) {
     h.params.page_tokens = r.get<std::uint16_t>();
     h.params.sinks = r.get<std::uint16_t>();
     h.params.recent = r.get<std::uint16_t>();
-    reserved |= r.get<std::uint32_t>();
+    h.params.step = r.get<float>();
     const auto payloads_total = r.get<std::uint64_t>();
-    reserved |= r.get<std::uint64_t>();
+    h.params.profile = r.get<std::uint64_t>();
     const auto payload_crc = r.get<std::uint32_t>();
     const auto crc = r.get<std::uint32_t>();
     if (const std::uint32_t expected = base::crc32(bytes.first(kFileCrcOffset)); crc != expected) {
         return Status{ErrorCode::corrupt, "file header checksum at offset 60: expected " + std::to_string(expected) +
                                               ", actual " + std::to_string(crc)};
     }
-    if (reserved != 0 || (flags & ~kFlagMono) != 0) {
-        return corrupt("flags or reserved bytes", reserved | flags);
+    if ((flags & ~kFlagMono) != 0) {
+        return corrupt("flags", flags);
     }
     LYNX_TRY(check_shape(h));
     LYNX_ASSIGN(h.codec, codec_name(id, (flags & kFlagMono) != 0));

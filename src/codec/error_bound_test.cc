@@ -211,6 +211,25 @@ Bound alpha(AlphaCase a) {
     };
 }
 
+/// FORMAT 12.5, without a profile: a cell of the tier, in finest steps.
+double lynxt(const Sample& s, std::uint32_t /*t*/, std::uint32_t /*c*/) {
+    double squares = 0;
+    for (std::uint32_t c = 0; c < kChannels; ++c) {
+        double sum = 0;
+        double sum_of_squares = 0;
+        for (std::uint32_t t = 0; t < kTokens; ++t) {
+            sum += s.at(t, c);
+            sum_of_squares += s.at(t, c) * s.at(t, c);
+        }
+        squares += std::max(0.0, sum_of_squares - sum * sum / kTokens);
+    }
+    const double m = largest(s, {0, kTokens, 0, kChannels});
+    const double rounding = m * 0x1p-21;
+    const double step = std::max(0.018 * std::sqrt(squares / (kTokens * kChannels)), 2 * m / 4095) * 1.001 + rounding;
+    constexpr double kCells[] = {32, 16, 1};
+    return kCells[s.tiers - 1] * step + rounding;
+}
+
 /// By registry name without "-mono".
 const std::map<std::string, Bound>& bounds() {
     static const std::map<std::string, Bound> all{
@@ -256,6 +275,7 @@ const std::map<std::string, Bound>& bounds() {
         {"lynx35", alpha({.levels = 112, .residual_bits = 5, .centroids = true})},
         {"lynx53", alpha({.levels = 124, .residual_bits = 3, .centroids = true})},
         {"lynx62", alpha({.levels = 126, .residual_bits = 2, .centroids = true})},
+        {"lynxt", lynxt},
     };
     return all;
 }

@@ -17,6 +17,8 @@ inline constexpr std::uint8_t kFlagMono = 1;  // one payload carries the bodies 
 
 inline constexpr float kAlphaMin = 0x1p-10F;
 inline constexpr float kAlphaMax = 0x1p20F;
+inline constexpr float kStepMin = 0x1p-12F;
+inline constexpr float kStepMax = 16;
 
 /// Numbers of the registry; they never change and are never reused.
 enum class CodecId : std::uint8_t {
@@ -61,8 +63,9 @@ enum class CodecId : std::uint8_t {
     turboquant4 = 39,
     kvquant3 = 40,
     kvquant4 = 41,
+    lynxt = 42,
 };
-inline constexpr CodecId kLastCodecId = CodecId::kvquant4;
+inline constexpr CodecId kLastCodecId = CodecId::lynxt;
 
 /// The header of a payload in memory (FORMAT, "Payload header"); all fields but magic, version and checksum.
 struct PayloadHeader {

@@ -375,6 +375,12 @@ Status PageCodec::inspect(std::span<const base::ByteView> payloads, PageSymbols&
     const CoreShape core = core_shape(page.header);
     out = {};
     out.core_first = page.header.exact_head;
+    if (core.tokens > 0 && coder_->carries_context()) {
+        // Whether its symbols are sound, such a coder can tell only with the context: decode them, and throw the values away.
+        base::Bytes rows(std::size_t{core.tokens} * core.channels * kv::dtype_bytes(page.header.dtype));
+        return coder_->decode(std::span(page.bodies).first(page.tiers), page.context,
+                              kv::token_major(rows.data(), page.header.dtype, core.tokens, core.channels));
+    }
     return core.tokens == 0 ? Status{} : coder_->symbols(std::span(page.bodies).first(page.tiers), core, out);
 }
 

@@ -6,11 +6,12 @@
 
 #include "base/check.h"
 #include "base/try.h"
+#include "codec/ref/lynxt.h"
 
 namespace lynx::codec {
 namespace {
 
-constexpr std::size_t kReservedBytes = 16;  // offsets 44..59
+constexpr std::size_t kReservedBytes = 3;  // offsets 57..59
 
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
 
@@ -94,6 +95,9 @@ HeaderBytes serialise_header(const PayloadHeader& h) noexcept {
     c.put(h.params.recent);
     c.put(h.body_bytes);
     c.put(h.anchor_crc);
+    c.put(h.params.profile);
+    c.put(h.params.step);
+    c.put(h.params.cuts);
     return bytes;
 }
 
@@ -166,6 +170,9 @@ Result<ParsedHeader> parse_header(base::ByteView first, std::size_t payload_size
     h.params.recent = r.get<std::uint16_t>();
     h.body_bytes = r.get<std::uint32_t>();
     h.anchor_crc = r.get<std::uint32_t>();
+    h.params.profile = r.get<std::uint64_t>();
+    h.params.step = r.get<float>();
+    h.params.cuts = r.get<std::uint8_t>();
     const base::ByteView reserved = r.take(kReservedBytes);
     p.crc = r.get<std::uint32_t>();
     if (const std::uint32_t expected = body_checksum(header_checksum(raw)); p.crc != expected) {
@@ -210,6 +217,13 @@ Status validate_params(const CodecParams& p) {
     }
     if (p.recent > kExactTokensMax) {
         return bad("recent", p.recent, "0..1024");
+    }
+    if (p.step != 0 && !(p.step >= kStepMin && p.step <= kStepMax)) {
+        return bad("step", p.step, "0 or 2^-12..16");
+    }
+    if (!lynxt_cuts_valid(p.cuts)) {
+        return bad("cuts", static_cast<int>(p.cuts),
+                   "0, or anchor + 16 * second tier: anchor at most 6, second tier 1 or 2 less and 1..4");
     }
     return {};
 }

@@ -9,9 +9,11 @@
 #include "codec/baseline/kvquant.h"
 #include "codec/baseline/turboquant.h"
 #include "codec/page_codec.h"
+#include "codec/profile.h"
 #include "codec/ref/alpha_coder.h"
 #include "codec/ref/bf16_split.h"
 #include "codec/ref/int_group.h"
+#include "codec/ref/lynxt.h"
 #include "codec/ref/nested.h"
 #include "codec/ref/raw_f16.h"
 #include "codec/simd/backend.h"
@@ -52,6 +54,11 @@ constexpr std::array kCodecs{
           nested<NestedSpec{CodecId::nested26, 2, {2, 6, 0}}>},
     Entry{CodecId::nested224, "nested224", "nested224-mono", "nested44 cut into three tiers of 2 + 2 + 4 bits",
           nested<NestedSpec{CodecId::nested224, 3, {2, 2, 4}}>},
+    // Calibrated transform, embedded index, entropy code.
+    Entry{CodecId::lynxt, "lynxt", "lynxt-mono",
+          "un-rotated keys, calibrated transform, embedded index and entropy code in three tiers; first and newest "
+          "tokens exact",
+          make_lynxt},
     // The alpha-law with as many levels as the split carries, and centroid anchors.
     Entry{CodecId::lynx44, "lynx44", "lynx44-mono", "alpha-law with 120 levels, 4 + 4 bits, centroid anchors",
           alpha<AlphaSpec{.id = CodecId::lynx44, .levels = kLynx44Levels, .anchor_bits = 4, .centroids = true}>},
@@ -196,6 +203,10 @@ Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const 
         const bool mono = !e.mono_name.empty() && name == e.mono_name;
         if (name != e.name && !mono) {
             continue;
+        }
+        if (e.id == CodecId::lynxt && params.profile != 0 && find_profile(params.profile) == nullptr) {
+            return Status{ErrorCode::invalid_argument, std::string(e.name) + ": profile " +
+                                                           profile_name(params.profile) + " has not been loaded here"};
         }
         auto coder = simd::on_target(e.make(params), params, target);
         CodecInfo info{std::string(name), mono ? std::uint8_t{1} : coder->tiers(), std::string(e.summary)};

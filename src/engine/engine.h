@@ -60,6 +60,14 @@ struct ChatMessage {
     std::string content;
 };
 
+/// How much errors in one layer's KV weigh in the model. Empty where the engine cannot tell.
+struct AttentionWeights {
+    std::vector<double>
+        query_energy;  ///< [kv_heads, key_dim]: mean square of the rotated queries that meet that channel
+    std::vector<double>
+        output_metric;  ///< [kv_heads, value_dim, value_dim]: W^T W of the output projection, summed over its heads
+};
+
 class Engine {
 public:
     virtual ~Engine() = default;
@@ -81,6 +89,11 @@ public:
     /// Logits [vocabulary] of rows[row] of the last step (row index in the step; that row had logits = true). Valid
     /// until the next step.
     [[nodiscard]] virtual std::span<const float> logits(std::size_t row) const = 0;
+
+    /// From now on, steps gather attention_weights(): slower, and only calibration wants it.
+    virtual void watch_attention() {}
+    /// Per layer, over all steps since watch_attention(); empty where this engine cannot tell.
+    [[nodiscard]] virtual std::vector<AttentionWeights> attention_weights() const { return {}; }
 
     /// Keeps positions [0, tokens) of `seq`.
     [[nodiscard]] virtual Status truncate(SeqId seq, std::uint32_t tokens) = 0;

@@ -122,7 +122,7 @@ Result<std::unique_ptr<DecodeScheduler::Job>> DecodeScheduler::make_job(const Ge
     job->request = request;
     LYNX_ASSIGN(job->prompt, tokens_of(request));
     LYNX_ASSIGN(const codec::CodecParams params, codec::to_params(request.codec));
-    LYNX_ASSIGN(job->codec, codec::make_codec(request.codec.name, params));
+    LYNX_ASSIGN(job->codec, make_codec_for(engine_->info(), request.codec.name, params));
     const speculate::Sampling sampling{request.temperature, request.top_k, request.top_p, request.seed};
     LYNX_TRY(sampling.validate());
     return job;
@@ -264,6 +264,7 @@ Status DecodeScheduler::start(Job& job, engine::SeqId seq) {
     message.prompt = job.prompt;
     message.codec = job.codec->info().name;
     message.codec_params = serialize_params(job.codec->params());
+    message.profile_hash = job.codec->params().profile;
     message.page_tokens = job.codec->params().page_tokens;
     message.tiers = job.codec->info().tiers;
     message.sampler = {request.temperature, request.top_k, request.top_p, request.seed};

@@ -73,9 +73,10 @@ void PrefillService::start(wire::Session& session, const wire::Request& request,
 }
 
 Result<std::unique_ptr<PrefillService::Transfer>> PrefillService::admit(const wire::Request& request) {
-    LYNX_ASSIGN(const codec::CodecParams params, parse_params(request.codec_params));
+    LYNX_ASSIGN(codec::CodecParams params, parse_params(request.codec_params));
+    params.profile = request.profile_hash;
     auto transfer = std::make_unique<Transfer>();
-    LYNX_ASSIGN(transfer->codec, codec::make_codec(request.codec, params));
+    LYNX_ASSIGN(transfer->codec, make_codec_for(engine_.info(), request.codec, params));
     if (transfer->codec->info().tiers != request.tiers || params.page_tokens != request.page_tokens) {
         return Status{ErrorCode::invalid_argument, "request: tiers or page size do not match codec " + request.codec};
     }

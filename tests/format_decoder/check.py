@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 TESTS = Path(__file__).resolve().parents[1]
+PROFILE = TESTS / "golden" / "fake.lnxc"
 sys.path.insert(0, str(TESTS.parent))
 from format_decoder import FormatError, decode_file  # noqa: E402
 from format_decoder.alpha import SPECS  # noqa: E402
@@ -32,9 +33,9 @@ def compare(cli, lynx, folder):
     """Both decoders on one file, at every tier."""
     data = Path(lynx).read_bytes()
     for tier in map(str, range(data[7])):
-        run(cli, "codec", "decode", lynx, folder / "out.npy", "--tier", tier)
+        run(cli, "codec", "decode", lynx, folder / "out.npy", "--tier", tier, "--profile", PROFILE)
         expected = np.load(folder / "out.npy")
-        actual = decode_file(data, tier)
+        actual = decode_file(data, tier, [PROFILE.read_bytes()])
         if expected.dtype != actual.dtype or expected.shape != actual.shape or expected.tobytes() != actual.tobytes():
             raise AssertionError(f"{lynx} at tier {tier}: the decoders differ")
 

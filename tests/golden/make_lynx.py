@@ -54,6 +54,36 @@ def make_inputs(folder):
     return inputs
 
 
+def make_profile(cli, folder):
+    """The profile of the fake model that the calibrated files were made with."""
+    path = GOLDEN / "fake.lnxc"
+    if not path.exists():
+        text = folder / "text"
+        text.write_bytes(np.random.default_rng(21).integers(97, 123, 2048, np.uint8).tobytes())
+        subprocess.run([cli, "codec", "calibrate", "-m", "fake", "--text", text, "--tokens", "2048", "-o", path], check=True)
+    return path
+
+
+def make_calibrated(cli, folder):
+    """lynxt with a profile: keys and values of the fake model's shape, default and other cuts. Lines for checksums.txt."""
+    profile = make_profile(cli, folder)
+    generator = np.random.default_rng(22)
+    page = (generator.standard_normal((75, 32)) @ generator.standard_normal((32, 32))).astype(np.float16)
+    np.save(folder / "calibrated.npy", page)
+    lines = []
+    for codec in ("lynxt", "lynxt-mono"):
+        for kind, options in (("keys", ["--keys"]), ("values", ["--anchor-cut", "6", "--second-cut", "4", "--recent", "2"])):
+            lynx = GOLDEN / f"calibrated_{codec}_{kind}.lynx"
+            if not lynx.exists():
+                subprocess.run([cli, "codec", "encode", folder / "calibrated.npy", lynx, "--codec", codec, "--profile", profile,
+                                "--page", "40", "--layer", "1", *options], check=True)
+            for tier in map(str, range(lynx.read_bytes()[7])):
+                subprocess.run([cli, "codec", "decode", lynx, folder / "out.npy", "--tier", tier, "--profile", profile],
+                               check=True)
+                lines.append(f"{lynx.name} {tier} {zlib.crc32(np.load(folder / 'out.npy').tobytes())}\n")
+    return lines
+
+
 def codec_names(cli):
     """All registry names, in the CLI's order."""
     listing = subprocess.run([cli, "codec", "list"], check=True, capture_output=True, text=True).stdout
@@ -100,6 +130,31 @@ def make_errors(good):
     }
 
 
+def make_stream_errors(good):
+    """From a lynxt file, ones whose last payload has a good checksum over a stream that does not decode."""
+    at, last, checksums = 64, 64, b""
+    while at < len(good):
+        last = at
+        at += 64 + struct.unpack_from("<I", good, at + 36)[0]
+        checksums += good[last + 60:last + 64] if at < len(good) else b""
+
+    def with_last(payload):
+        payload = payload[:36] + struct.pack("<I", len(payload) - 64) + payload[40:]
+        crc = struct.pack("<I", zlib.crc32(payload[:60] + bytes(4) + payload[64:]))
+        data = good[:last] + payload[:60] + crc + payload[64:]
+        data = data[:40] + struct.pack("<Q", len(data) - 64) + data[48:56] + struct.pack("<I", zlib.crc32(checksums + crc)) + data[60:]
+        return seal_file(data)
+
+    payload = good[last:]
+    return {
+        "corrupt.stream_word": with_last(payload[:-1] + bytes([payload[-1] ^ 1])),
+        "corrupt.stream_short": with_last(payload[:-2]),
+        "corrupt.stream_long": with_last(payload + b"\0\0"),
+        "corrupt.stream_without_states": with_last(payload[:64 + 20]),
+        "corrupt.centroid": with_last(payload[:64] + b"\xff" + payload[65:]),
+    }
+
+
 def main():
     cli = sys.argv[1]
     ERRORS.mkdir(exist_ok=True)
@@ -114,8 +169,11 @@ def main():
                 for tier in ("anchor", "full") if codec in FIRST_CODECS else map(str, range(lynx.read_bytes()[7])):
                     subprocess.run([cli, "codec", "decode", lynx, folder / "out.npy", "--tier", tier], check=True)
                     lines.append(f"{lynx.name} {tier} {zlib.crc32(np.load(folder / 'out.npy').tobytes())}\n")
+        lines += make_calibrated(cli, folder)
     (GOLDEN / "checksums.txt").write_text("".join(lines))
-    for name, data in make_errors((GOLDEN / "paged_nested44.lynx").read_bytes()).items():
+    errors = make_errors((GOLDEN / "paged_nested44.lynx").read_bytes())
+    errors |= make_stream_errors((GOLDEN / "small_lynxt.lynx").read_bytes())
+    for name, data in errors.items():
         path = ERRORS / f"{name}.lynx"
         if not path.exists():
             path.write_bytes(data)

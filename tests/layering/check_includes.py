@@ -21,6 +21,7 @@ BELOW = {
     "store": {"base", "kv"},
     "plan": {"base", "kv", "speculate"},
     "node": {"base", "kv", "codec", "wire", "transport", "engine", "speculate", "store", "plan"},
+    "calibrate": {"base", "kv", "codec", "engine", "node"},
     "serve": {"base", "kv", "codec", "wire", "transport", "engine", "speculate", "store", "plan", "node"},
     "bench": {"base", "kv", "codec", "wire", "transport", "engine", "speculate", "store", "plan", "node"},
 }

@@ -11,6 +11,7 @@
 #include "codec/io/symbol_arrays.h"
 #include "codec/options.h"
 #include "codec/page_codec.h"
+#include "codec/profile.h"
 #include "lynx/codec.h"
 
 namespace lynx {
@@ -64,6 +65,18 @@ Result<codec::PageContext> to_page_context(const MatrixContext& m) {
     return context;
 }
 
+/// The context of a matrix that a profile knows: how its keys were rotated stands there.
+Result<codec::PageContext> profile_context(const codec::Profile& profile, const codec::PageContext& place,
+                                           kv::Paging paging, std::uint32_t channels) {
+    if (profile.find(place.layer, place.kind, channels) == nullptr) {
+        return Status{ErrorCode::invalid_argument, "the profile has no layer " + std::to_string(place.layer) + " of " +
+                                                       std::to_string(channels) + " channels"};
+    }
+    kv::Geometry geometry;
+    geometry.layers = profile.layers;
+    return codec::page_context(geometry, place.layer, place.kind, paging, 0);
+}
+
 /// How many tiers "anchor", "full" or a tier's number asks for.
 Result<std::size_t> tier_count(const std::string& tier, std::uint8_t tiers) {
     if (tier == "anchor") {
@@ -80,6 +93,15 @@ Result<std::size_t> tier_count(const std::string& tier, std::uint8_t tiers) {
 }
 
 }  // namespace
+
+Result<std::string> load_profile(const std::string& path) {
+    LYNX_ASSIGN(const base::Bytes bytes, codec::read_file(path));
+    Result<codec::Profile> profile = codec::parse_profile(bytes);
+    if (!profile.ok()) {
+        return profile.status().with_context(path);
+    }
+    return codec::profile_name(codec::keep_profile(std::move(profile).value())->hash);
+}
 
 std::vector<CodecDescription> available_codecs() {
     std::vector<CodecDescription> all;
@@ -101,6 +123,10 @@ std::string to_json(const CodecFileReport& r) {
                                    {"meta", r.options.meta},
                                    {"sinks", r.options.sinks},
                                    {"recent", r.options.recent},
+                                   {"profile", r.options.profile},
+                                   {"step", r.options.step},
+                                   {"anchor_cut", r.options.anchor_cut},
+                                   {"second_cut", r.options.second_cut},
                                    {"file_bytes", r.file_bytes},
                                    {"tier_bytes", r.tier_bytes},
                                    {"bits_anchor", r.tier_bits.front()},
@@ -122,6 +148,9 @@ Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::st
     const codec::FileHeader header{options.name,  coder->info().tiers, matrix.dtype,
                                    matrix.tokens, matrix.channels,     params};
     const kv::Paging paging = header.paging();
+    if (const std::shared_ptr<const codec::Profile> profile = codec::find_profile(params.profile)) {
+        LYNX_ASSIGN(context, profile_context(*profile, context, paging, matrix.channels));
+    }
     std::vector<base::Bytes> payloads(std::size_t{header.tiers} * paging.pages());
     std::vector<base::Bytes> page(header.tiers);
     for (std::uint32_t i = 0; i < paging.pages(); ++i) {

@@ -161,7 +161,8 @@ bool LlamaEngine::on_node(ggml_tensor* node, bool ask, void* self) {
         engine.probe_.observe(node);
         return !ask;
     }
-    return engine.watch_->on_node(node, ask);
+    const bool attention = engine.attention_ && engine.attention_->on_node(node, ask);
+    return engine.watch_->on_node(node, ask) || (ask && attention);
 }
 
 bool LlamaEngine::should_abort(void* self) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/llama/attention_watch.h"
 #include "engine/llama/llama_cache.h"
 #include "engine/llama/llama_handles.h"
 #include "engine/llama/step_watch.h"
@@ -33,6 +34,10 @@ public:
     [[nodiscard]] Result<kv::View> kv_view(SeqId seq, std::uint32_t layer, kv::Kind kind) override;
     [[nodiscard]] Status step(std::span<const Row> rows, LayerGate* gate) override;
     [[nodiscard]] std::span<const float> logits(std::size_t row) const override;
+    void watch_attention() override { attention_.emplace(info_.geometry); }
+    [[nodiscard]] std::vector<AttentionWeights> attention_weights() const override {
+        return attention_ ? attention_->weights() : std::vector<AttentionWeights>{};
+    }
     [[nodiscard]] Status truncate(SeqId seq, std::uint32_t tokens) override;
     [[nodiscard]] Status clear(SeqId seq) override { return truncate(seq, 0); }
     [[nodiscard]] Result<std::vector<Token>> tokenize(std::string_view text, bool parse_special) const override;
@@ -60,6 +65,7 @@ private:
     llama_batch batch_{};
     CacheProbe probe_;
     LlamaCache cache_;
+    std::optional<AttentionWatch> attention_;
     std::optional<StepWatch> watch_;  // none while the cache is not known yet
     std::size_t last_rows_ = 0;       // of the last successful step
 };
