@@ -28,6 +28,6 @@ struct ServeConfig {
 };
 
 /// Serves until stop is requested, then drains. io, peer_lost, timeout or invalid_argument when it cannot start.
-[[nodiscard]] Status run_server(const ServeConfig& config, std::stop_token stop);
+[[nodiscard]] Status run_server(const ServeConfig& config, const std::stop_token& stop);
 
 }  // namespace lynx

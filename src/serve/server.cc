@@ -104,8 +104,8 @@ public:
         LYNX_TRY(transport::loopback_address(endpoint.host, endpoint.port).status());
         int port = endpoint.port;
         if (port == 0) {
-            port = http_.bind_to_any_port(endpoint.host.c_str());
-        } else if (!http_.bind_to_port(endpoint.host.c_str(), port)) {
+            port = http_.bind_to_any_port(endpoint.host);
+        } else if (!http_.bind_to_port(endpoint.host, port)) {
             port = -1;
         }
         if (port < 0) {
@@ -348,7 +348,7 @@ private:
 }  // namespace
 }  // namespace serve
 
-Status run_server(const ServeConfig& config, std::stop_token stop) {
+Status run_server(const ServeConfig& config, const std::stop_token& stop) {
     LYNX_ASSIGN(const std::unique_ptr<node::DecodeScheduler> scheduler,
                 node::DecodeScheduler::open(config.decode, config.queue_max));
     serve::Server server(config, *scheduler);
