@@ -60,7 +60,9 @@ public:
                     if (stop_.stop_requested()) {
                         return Status{ErrorCode::cancelled, "interrupted"};
                     }
-                    progress(name + ", " + backend + ", " + std::to_string(threads) + " threads");
+                    std::string line(name);
+                    line.append(", ").append(backend).append(", ").append(std::to_string(threads)).append(" threads");
+                    progress(line);
                     LYNX_ASSIGN(CodecBenchRow row, measure(*codec, threads));
                     row.backend = backend;
                     report_.rows.push_back(std::move(row));
