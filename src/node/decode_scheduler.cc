@@ -30,6 +30,7 @@ constexpr base::Nanos kLookAgain = std::chrono::seconds(1);
 struct DecodeScheduler::Job {
     JobId id = 0;
     GenerateRequest request;
+    speculate::Sampling sampling;
     std::vector<engine::Token> prompt;
     std::unique_ptr<codec::Codec> codec;
     Done done;
@@ -123,8 +124,8 @@ Result<std::unique_ptr<DecodeScheduler::Job>> DecodeScheduler::make_job(const Ge
     LYNX_ASSIGN(job->prompt, tokens_of(request));
     LYNX_ASSIGN(const codec::CodecParams params, codec::to_params(request.codec));
     LYNX_ASSIGN(job->codec, make_codec_for(engine_->info(), request.codec.name, params));
-    const speculate::Sampling sampling{request.temperature, request.top_k, request.top_p, request.seed};
-    LYNX_TRY(sampling.validate());
+    job->sampling = {request.temperature, request.top_k, request.top_p, request.seed};
+    LYNX_TRY(job->sampling.validate());
     return job;
 }
 
@@ -205,8 +206,8 @@ bool DecodeScheduler::admit() {
             queue_.pop_front();
         }
     }
-    if (live_.empty() && !peer_->status().ok() && clock_.now() >= connect_again_) {
-        static_cast<void>(connect());  // peer_status() tells; start() tries again for whoever needs it
+    if (admitted.empty() && live_.empty() && !peer_->status().ok() && clock_.now() >= connect_again_) {
+        static_cast<void>(connect());  // peer_status() tells; whoever needs the peer, start() connects
     }
     for (const std::unique_ptr<Job>& job : dropped) {
         job->done(Status{ErrorCode::cancelled, "interrupted"});
@@ -233,7 +234,7 @@ Status DecodeScheduler::start(Job& job, engine::SeqId seq) {
     }
     const GenerateRequest& request = job.request;
     speculate::Options options;
-    options.sampling = {request.temperature, request.top_k, request.top_p, request.seed};
+    options.sampling = job.sampling;
     options.max_tokens = request.max_tokens;
     if (!request.ignore_end) {
         options.end_tokens = engine_->info().end_tokens;
@@ -267,7 +268,7 @@ Status DecodeScheduler::start(Job& job, engine::SeqId seq) {
     message.profile_hash = job.codec->params().profile;
     message.page_tokens = job.codec->params().page_tokens;
     message.tiers = job.codec->info().tiers;
-    message.sampler = {request.temperature, request.top_k, request.top_p, request.seed};
+    message.sampler = {job.sampling.temperature, job.sampling.top_k, job.sampling.top_p, job.sampling.seed};
     LYNX_TRY(peer_->begin(message, *job.live));
     job.begun = true;
     return {};
