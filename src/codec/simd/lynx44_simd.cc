@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "codec/math/alpha_math.h"
 #include "codec/ref/alpha_law.h"
+#include "codec/simd/kernel_coder.h"
 #include "codec/simd/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -857,10 +858,10 @@ namespace {
 
 HWY_EXPORT(AlphaKernelsOfTarget);
 
-class SimdLynx44 final : public PageCoder {
+class SimdLynx44 final : public KernelCoder {
 public:
     SimdLynx44(std::unique_ptr<PageCoder> reference, const CodecParams& params, const AlphaKernels& kernels)
-        : ref_(std::move(reference)),
+        : KernelCoder(std::move(reference)),
           law_(params.alpha, kLynx44Levels),
           format_(params.meta),
           chunk_tokens_(params.chunk_tokens),
@@ -881,20 +882,10 @@ public:
         }
     }
 
-    [[nodiscard]] CodecId id() const noexcept override { return ref_->id(); }
-    [[nodiscard]] std::uint8_t tiers() const noexcept override { return ref_->tiers(); }
-    [[nodiscard]] std::size_t body_bytes_max(CoreShape shape, std::uint8_t tier) const noexcept override {
-        return ref_->body_bytes_max(shape, tier);
-    }
-
-    void encode(kv::ConstView core, const PageContext& context, std::span<std::span<std::byte>> bodies) const override {
-        LYNX_CHECK(encode_checked(core, context, bodies));
-    }
-
     [[nodiscard]] bool encode_checked(kv::ConstView core, const PageContext& context,
                                       std::span<std::span<std::byte>> bodies) const override {
         if (!estimable_) {
-            return ref_->encode_checked(core, context, bodies);
+            return reference().encode_checked(core, context, bodies);
         }
         std::uint64_t sums[kCentroids + 1] = {};
         std::uint64_t counts[kCentroids + 1] = {};
@@ -922,20 +913,11 @@ public:
         return true;
     }
 
-    [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, const PageContext& context,
-                                kv::View dst) const override {
-        if (!kernels_.decode(page({dst.tokens, dst.channels}, bodies), dst)) {
-            return ref_->decode(bodies, context, dst);  // it says what is wrong
-        }
-        return {};
-    }
-
-    [[nodiscard]] Status symbols(std::span<const base::ByteView> bodies, CoreShape shape,
-                                 PageSymbols& out) const override {
-        return ref_->symbols(bodies, shape, out);
-    }
-
 private:
+    [[nodiscard]] bool decode_by_kernel(std::span<const base::ByteView> bodies, kv::View dst) const override {
+        return kernels_.decode(page({dst.tokens, dst.channels}, bodies), dst);
+    }
+
     [[nodiscard]] AlphaPage page(CoreShape s, std::span<const base::ByteView> bodies) const noexcept {
         AlphaPage p{};
         p.format = format_;
@@ -955,7 +937,6 @@ private:
         return p;
     }
 
-    std::unique_ptr<PageCoder> ref_;
     AlphaLaw law_;
     MetaFormat format_;
     std::uint32_t chunk_tokens_;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "codec/math/nested_math.h"
+#include "codec/simd/kernel_coder.h"
 #include "codec/simd/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -562,44 +563,24 @@ namespace {
 
 HWY_EXPORT(KernelsOfTarget);
 
-class SimdNested44 final : public PageCoder {
+class SimdNested44 final : public KernelCoder {
 public:
     SimdNested44(std::unique_ptr<PageCoder> reference, const CodecParams& params, const NestedKernels& kernels)
-        : ref_(std::move(reference)), chunk_tokens_(params.chunk_tokens), kernels_(kernels) {}
-
-    [[nodiscard]] CodecId id() const noexcept override { return ref_->id(); }
-    [[nodiscard]] std::uint8_t tiers() const noexcept override { return ref_->tiers(); }
-    [[nodiscard]] bool keeps_exact_rows() const noexcept override { return ref_->keeps_exact_rows(); }
-    [[nodiscard]] std::size_t body_bytes_max(CoreShape shape, std::uint8_t tier) const noexcept override {
-        return ref_->body_bytes_max(shape, tier);
-    }
-
-    void encode(kv::ConstView core, const PageContext& context, std::span<std::span<std::byte>> bodies) const override {
-        LYNX_CHECK(encode_checked(core, context, bodies));
-    }
+        : KernelCoder(std::move(reference)), chunk_tokens_(params.chunk_tokens), kernels_(kernels) {}
 
     [[nodiscard]] bool encode_checked(kv::ConstView core, const PageContext& /*context*/,
                                       std::span<std::span<std::byte>> bodies) const override {
         return kernels_.encode(core, page({core.tokens, core.channels}, bodies[0].data(), bodies[1].data()));
     }
 
-    [[nodiscard]] Status decode(std::span<const base::ByteView> bodies, const PageContext& context,
-                                kv::View dst) const override {
+private:
+    [[nodiscard]] bool decode_by_kernel(std::span<const base::ByteView> bodies, kv::View dst) const override {
         // The kernels' one struct of parts serves both directions; decoding only reads them.
         auto* anchor = const_cast<std::byte*>(bodies[0].data());
         auto* residual = bodies.size() > 1 ? const_cast<std::byte*>(bodies[1].data()) : nullptr;
-        if (!kernels_.decode(page({dst.tokens, dst.channels}, anchor, residual), dst)) {
-            return ref_->decode(bodies, context, dst);  // it says what is wrong
-        }
-        return {};
+        return kernels_.decode(page({dst.tokens, dst.channels}, anchor, residual), dst);
     }
 
-    [[nodiscard]] Status symbols(std::span<const base::ByteView> bodies, CoreShape shape,
-                                 PageSymbols& out) const override {
-        return ref_->symbols(bodies, shape, out);
-    }
-
-private:
     [[nodiscard]] NestedPage page(CoreShape s, std::byte* anchor, std::byte* residual) const noexcept {
         const std::size_t chunks = chunk_count(s.tokens, chunk_tokens_);
         auto* p = reinterpret_cast<std::uint8_t*>(anchor);
@@ -615,7 +596,6 @@ private:
                           .row_stride = nibble_row_bytes(s.channels)}};
     }
 
-    std::unique_ptr<PageCoder> ref_;
     std::uint32_t chunk_tokens_;
     const NestedKernels& kernels_;
 };
