@@ -66,6 +66,7 @@ struct CodecInfo {
     std::string name;        ///< registry name, e.g. "nested44" or "nested44-mono"
     std::uint8_t tiers = 1;  ///< payloads per page
     std::string summary;     ///< one line for --help and inspect
+    bool exact = false;      ///< the last tier is the exact one: it restores every bit
 };
 
 /// Stateless and immutable after construction; all methods may be called from several threads at once.

@@ -49,6 +49,8 @@ public:
 
     [[nodiscard]] virtual CodecId id() const noexcept = 0;
     [[nodiscard]] virtual std::uint8_t tiers() const noexcept = 0;
+    /// Whether the last tier restores every bit; then NaN and infinities are encoded as well.
+    [[nodiscard]] virtual bool exact() const noexcept { return false; }
     /// Whether the sequence's first and newest tokens are kept exact in the anchor.
     [[nodiscard]] virtual bool keeps_exact_rows() const noexcept { return false; }
     /// Which ones, if it does; no context has more than the default one.

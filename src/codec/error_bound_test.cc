@@ -230,6 +230,13 @@ double lynxt(const Sample& s, std::uint32_t /*t*/, std::uint32_t /*c*/) {
     return kCells[s.tiers - 1] * step + rounding;
 }
 
+/// FORMAT 14: nothing, behind the tiers of `lossy`.
+Bound exact(Bound lossy, std::size_t lossy_tiers) {
+    return [lossy = std::move(lossy), lossy_tiers](const Sample& s, std::uint32_t t, std::uint32_t c) {
+        return s.tiers > lossy_tiers ? 0.0 : lossy(s, t, c);
+    };
+}
+
 /// By registry name without "-mono".
 const std::map<std::string, Bound>& bounds() {
     static const std::map<std::string, Bound> all{
@@ -276,6 +283,8 @@ const std::map<std::string, Bound>& bounds() {
         {"lynx53", alpha({.levels = 124, .residual_bits = 3, .centroids = true})},
         {"lynx62", alpha({.levels = 126, .residual_bits = 2, .centroids = true})},
         {"lynxt", lynxt},
+        {"nested44-exact", exact(nested({4, 4}), 2)},
+        {"lynxt-exact", exact(lynxt, 3)},
     };
     return all;
 }
@@ -315,6 +324,9 @@ TEST_P(ErrorBound, HoldsForEveryElementTierAndMetadataForm) {
             for (std::size_t tiers = 1; tiers <= payloads.size(); ++tiers) {
                 const Page back = testing::decode_or_die(*codec, payloads, tiers, page.view());
                 const Sample sample{page, params, mono ? 3 : tiers, metadata};
+                if (codec->info().exact && tiers == payloads.size()) {
+                    ASSERT_TRUE(back.same_elements(page));
+                }
                 for (std::uint32_t t = 0; t < kTokens; ++t) {
                     for (std::uint32_t c = 0; c < kChannels; ++c) {
                         const double e = bound->second(sample, t, c);

@@ -64,8 +64,10 @@ enum class CodecId : std::uint8_t {
     kvquant3 = 40,
     kvquant4 = 41,
     lynxt = 42,
+    nested44_exact = 43,
+    lynxt_exact = 44,
 };
-inline constexpr CodecId kLastCodecId = CodecId::lynxt;
+inline constexpr CodecId kLastCodecId = CodecId::lynxt_exact;
 
 /// The header of a payload in memory (FORMAT, "Payload header"); all fields but magic, version and checksum.
 struct PayloadHeader {

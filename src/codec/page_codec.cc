@@ -189,7 +189,7 @@ Status PageCodec::encode(kv::ConstView page, const PageContext& context, std::sp
             }
             const kv::ConstView head = page.slice_tokens(0, h.exact_head);
             const kv::ConstView tail = page.slice_tokens(page.tokens - h.exact_tail, h.exact_tail);
-            if (find_non_finite(head) || find_non_finite(tail)) {
+            if (!coder_->exact() && (find_non_finite(head) || find_non_finite(tail))) {
                 return name_non_finite(page, context);
             }
             copy_rows_out(head, exact);
@@ -375,13 +375,17 @@ Status PageCodec::inspect(std::span<const base::ByteView> payloads, PageSymbols&
     const CoreShape core = core_shape(page.header);
     out = {};
     out.core_first = page.header.exact_head;
-    if (core.tokens > 0 && coder_->carries_context()) {
-        // Whether its symbols are sound, such a coder can tell only with the context: decode them, and throw the values away.
-        base::Bytes rows(std::size_t{core.tokens} * core.channels * kv::dtype_bytes(page.header.dtype));
-        return coder_->decode(std::span(page.bodies).first(page.tiers), page.context,
-                              kv::token_major(rows.data(), page.header.dtype, core.tokens, core.channels));
+    const auto bodies = std::span(page.bodies).first(page.tiers);
+    if (core.tokens == 0) {
+        return {};
     }
-    return core.tokens == 0 ? Status{} : coder_->symbols(std::span(page.bodies).first(page.tiers), core, out);
+    if (coder_->carries_context() || coder_->exact()) {
+        // Whether its symbols are sound, such a coder can tell only with context and dtype: decode them, and throw the values away.
+        base::Bytes rows(std::size_t{core.tokens} * core.channels * kv::dtype_bytes(page.header.dtype));
+        LYNX_TRY(coder_->decode(bodies, page.context,
+                                kv::token_major(rows.data(), page.header.dtype, core.tokens, core.channels)));
+    }
+    return coder_->carries_context() ? Status{} : coder_->symbols(bodies, core, out);
 }
 
 }  // namespace lynx::codec

@@ -12,6 +12,7 @@
 #include "codec/profile.h"
 #include "codec/ref/alpha_coder.h"
 #include "codec/ref/bf16_split.h"
+#include "codec/ref/exact_tier.h"
 #include "codec/ref/int_group.h"
 #include "codec/ref/lynxt.h"
 #include "codec/ref/nested.h"
@@ -40,6 +41,7 @@ struct Entry {
     std::string_view mono_name;  ///< empty: one tier anyway
     std::string_view summary;
     std::unique_ptr<PageCoder> (*make)(const CodecParams&);
+    bool exact = false;  ///< what make() makes gets an exact tier
 };
 
 constexpr std::array kCodecs{
@@ -54,11 +56,16 @@ constexpr std::array kCodecs{
           nested<NestedSpec{CodecId::nested26, 2, {2, 6, 0}}>},
     Entry{CodecId::nested224, "nested224", "nested224-mono", "nested44 cut into three tiers of 2 + 2 + 4 bits",
           nested<NestedSpec{CodecId::nested224, 3, {2, 2, 4}}>},
+    Entry{CodecId::nested44_exact, "nested44-exact", "nested44-exact-mono",
+          "nested44 and a last tier that restores every bit", nested<NestedSpec{CodecId::nested44, 2, {4, 4, 0}}>,
+          true},
     // Calibrated transform, embedded index, entropy code.
     Entry{CodecId::lynxt, "lynxt", "lynxt-mono",
           "un-rotated keys, calibrated transform, embedded index and entropy code in three tiers; first and newest "
           "tokens exact",
           make_lynxt},
+    Entry{CodecId::lynxt_exact, "lynxt-exact", "lynxt-exact-mono", "lynxt and a last tier that restores every bit",
+          make_lynxt, true},
     // The alpha-law with as many levels as the split carries, and centroid anchors.
     Entry{CodecId::lynx44, "lynx44", "lynx44-mono", "alpha-law with 120 levels, 4 + 4 bits, centroid anchors",
           alpha<AlphaSpec{.id = CodecId::lynx44, .levels = kLynx44Levels, .anchor_bits = 4, .centroids = true}>},
@@ -152,6 +159,12 @@ constexpr std::array kCodecs{
 };
 
 constexpr std::string_view kScalar = "scalar";
+constexpr std::int64_t kScalarTarget = 0;
+
+std::unique_ptr<PageCoder> make_coder(const Entry& e, const CodecParams& params, std::int64_t target) {
+    std::unique_ptr<PageCoder> coder = simd::on_target(e.make(params), params, target);
+    return e.exact ? make_exact(e.id, std::move(coder)) : std::move(coder);
+}
 
 /// Highway's bit of a backend, 0 for scalar; the best runnable one for an empty name.
 Result<std::int64_t> target_of(std::string_view backend) {
@@ -166,7 +179,7 @@ Result<std::int64_t> target_of(std::string_view backend) {
         names += t.name + ", ";
     }
     if (backend.empty() || backend == kScalar) {
-        return std::int64_t{0};
+        return kScalarTarget;
     }
     return Status{ErrorCode::invalid_argument, "backend: expected one of " + names + std::string(kScalar) +
                                                    ", actual \"" + std::string(backend) + "\""};
@@ -186,10 +199,11 @@ std::vector<BackendInfo> list_backends() {
 std::vector<CodecInfo> list_codecs() {
     std::vector<CodecInfo> all;
     for (const Entry& e : kCodecs) {
-        const std::uint8_t tiers = e.make(CodecParams{})->tiers();
-        all.push_back({std::string(e.name), tiers, std::string(e.summary)});
+        const std::uint8_t tiers = make_coder(e, CodecParams{}, kScalarTarget)->tiers();
+        all.push_back({std::string(e.name), tiers, std::string(e.summary), e.exact});
         if (!e.mono_name.empty()) {
-            all.push_back({std::string(e.mono_name), 1, std::string(e.name) + " with all tiers in one payload"});
+            all.push_back(
+                {std::string(e.mono_name), 1, std::string(e.name) + " with all tiers in one payload", e.exact});
         }
     }
     return all;
@@ -204,12 +218,13 @@ Result<std::unique_ptr<PageCodec>> make_page_codec(std::string_view name, const 
         if (name != e.name && !mono) {
             continue;
         }
-        if (e.id == CodecId::lynxt && params.profile != 0 && find_profile(params.profile) == nullptr) {
+        if ((e.id == CodecId::lynxt || e.id == CodecId::lynxt_exact) && params.profile != 0 &&
+            find_profile(params.profile) == nullptr) {
             return Status{ErrorCode::invalid_argument, std::string(e.name) + ": profile " +
                                                            profile_name(params.profile) + " has not been loaded here"};
         }
-        auto coder = simd::on_target(e.make(params), params, target);
-        CodecInfo info{std::string(name), mono ? std::uint8_t{1} : coder->tiers(), std::string(e.summary)};
+        auto coder = make_coder(e, params, target);
+        CodecInfo info{std::string(name), mono ? std::uint8_t{1} : coder->tiers(), std::string(e.summary), e.exact};
         return std::make_unique<PageCodec>(std::move(info), params, std::move(coder), mono);
     }
     std::string names;

@@ -73,8 +73,7 @@ RansTable refinement_table(const LynxtCuts& cuts, std::uint32_t tier, std::uint3
 
 LynxtModel::LynxtModel(LynxtCuts cuts)
     : cuts_(cuts),
-      class_delta_(RansTable::from_weights(
-          std::to_array<std::uint64_t>({8, 16, 32, 64, 128, 256, 512, 1024, 512, 256, 128, 64, 32, 16, 8, 8}))),
+      class_delta_(RansTable::from_weights(kLynxtClassWeights)),
       page_mean_(RansTable::from_weights(std::to_array<std::uint64_t>(
           {137, 182, 243, 324, 432, 576, 768, 1024, 768, 576, 432, 324, 243, 182, 137, 64}))) {
     for (std::uint32_t c = 0; c < kLynxtClasses; ++c) {

@@ -2,6 +2,7 @@
 // function (FORMAT, "lynxt: model"). A class says how a coefficient's standard deviation relates to the finest step.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -53,6 +54,17 @@ struct LynxtCuts {
 inline constexpr std::uint32_t kLynxtContextsMax = 6;
 inline constexpr std::int32_t kLynxtSmall = 7;  ///< symbols 0..14 stand for -7..7, 15 escapes
 inline constexpr std::uint32_t kLynxtEscape = 15;
+/// Of the differences between neighbouring coefficients' classes, as small symbols.
+inline constexpr std::array<std::uint64_t, kLynxtEscape + 1> kLynxtClassWeights{8,   16,  32,  64, 128, 256, 512, 1024,
+                                                                                512, 256, 128, 64, 32,  16,  8,   8};
+
+/// Symbol of a small signed number, or the escape.
+[[nodiscard]] constexpr std::uint32_t small_symbol(std::int32_t x) noexcept {
+    return x < -kLynxtSmall || x > kLynxtSmall ? kLynxtEscape : static_cast<std::uint32_t>(x + kLynxtSmall);
+}
+[[nodiscard]] constexpr std::int32_t small_value(std::uint32_t symbol) noexcept {
+    return static_cast<std::int32_t>(symbol) - kLynxtSmall;
+}
 
 class LynxtModel {
 public:

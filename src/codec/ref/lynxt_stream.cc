@@ -23,21 +23,6 @@ constexpr std::uint8_t kCentroidMask = 0x3F;
 
 Status corrupt(std::string_view what) { return {ErrorCode::corrupt, "lynxt: " + std::string(what)}; }
 
-/// Calls use(first, count) for every run of at most kRansLanes of `total`.
-template <class Use>
-void for_groups(std::uint32_t total, Use use) {
-    for (std::uint32_t first = 0; first < total; first += kRansLanes) {
-        use(first, std::min(kRansLanes, total - first));
-    }
-}
-
-/// Symbol of a small signed number, or the escape.
-std::uint32_t small_symbol(std::int32_t x) noexcept {
-    return x < -kLynxtSmall || x > kLynxtSmall ? kLynxtEscape : static_cast<std::uint32_t>(x + kLynxtSmall);
-}
-
-std::int32_t small_value(std::uint32_t symbol) noexcept { return static_cast<std::int32_t>(symbol) - kLynxtSmall; }
-
 /// The class that is expected of coefficient j, given the one before.
 std::int32_t predicted_class(const LynxtPage& page, std::span<const std::uint8_t> predicted, std::uint32_t j) noexcept {
     if (predicted.empty()) {

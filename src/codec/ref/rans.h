@@ -31,6 +31,14 @@ struct RansTable {
     static RansTable from_weights(std::span<const std::uint64_t> weights);
 };
 
+/// Group order (FORMAT, "Interleaved rANS"): calls use(first, count) for every run of at most kRansLanes of `total`.
+template <class Use>
+void for_groups(std::uint32_t total, Use use) {
+    for (std::uint32_t first = 0; first < total; first += kRansLanes) {
+        use(first, total - first < kRansLanes ? total - first : kRansLanes);
+    }
+}
+
 /// Collects operations in decoding order and writes them backwards.
 class RansEncoder {
 public:
