@@ -1,4 +1,4 @@
-"""FORMAT sections 4 and 11, and the way from a file to a matrix."""
+"""FORMAT sections 4, 11 and 14, and the way from a file to a matrix."""
 
 from dataclasses import replace
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from .alpha import SPECS, decode_alpha
 from .baselines import GROUP, decode_bf16_split, decode_f16, decode_fp8, decode_ggml, decode_integers
+from .exact import decode_exact
 from .lynxt import decode_lynxt, split_mono
 from .profile import parse_profile
 from .published import decode_cachegen, decode_kivi, decode_kvquant, decode_turboquant
@@ -58,7 +59,8 @@ DECODERS = {
     **{name: decode_alpha for name in SPECS},
     **{name: decode_nested for name in NESTED_BITS},
 }
-assert {*DECODERS, "lynxt"} == {codec.name for codec in CODECS.values()}
+BY_NAME = {codec.name: codec for codec in CODECS.values()}
+assert {*DECODERS, "lynxt"} == {name for name, codec in BY_NAME.items() if not codec.lossy}
 
 
 def decode_page(payloads, profiles):
@@ -80,26 +82,36 @@ def decode_page(payloads, profiles):
     raw = readers[0].array(ARRAY_DTYPE[parameters.dtype], exact, channels)
     core = raw[:0]
     if core_tokens > 0:
-        # The tiers of a mono payload lie one after the other, so one reader passes them all.
-        of_tiers = readers * parameters.codec.tiers if parameters.mono else readers
+        # The tiers of a mono payload lie one after the other: one reader passes them all, where no lengths tell them apart.
+        codec, of_tiers = parameters.codec, readers
+        if parameters.mono:
+            varies = codec.name == "lynxt" or codec.lossy
+            of_tiers = split_mono(readers[0], codec.tiers) if varies else readers * codec.tiers
+        exact = of_tiers[codec.tiers - 1:] if codec.lossy else []
+        if codec.lossy:
+            parameters = replace(parameters, codec=BY_NAME[codec.lossy])
+            of_tiers = of_tiers[:codec.tiers - 1]
         with np.errstate(over="ignore", invalid="ignore"):
             if parameters.codec.name == "lynxt":
-                parts = split_mono(readers[0], parameters.codec.tiers) if parameters.mono else readers
-                x = decode_lynxt(parts, parameters, core_tokens, channels, parameters.context, profiles)
+                x = decode_lynxt(of_tiers, parameters, core_tokens, channels, parameters.context, profiles)
             else:
                 x = DECODERS[parameters.codec.name](of_tiers, parameters, core_tokens, channels)
-            core = round_to(parameters.dtype, x)
+            core = decode_exact(exact[0], parameters.dtype, x) if exact else round_to(parameters.dtype, x)
+        for reader in of_tiers:
+            reader.done()
     for reader in readers:
         reader.done()
     return np.concatenate([raw[:anchor.exact_head], core, raw[anchor.exact_head:]])
 
 
-def decode_file(data, tier="full", profile_files=()):
-    """A whole .lynx file at tier "anchor", "full" or a number, as decode_page's arrays; `profile_files` are their bytes."""
+def decode_file(data, tier="last", profile_files=()):
+    """A whole .lynx file as decode_page's arrays at tier "anchor", "full" (the last lossy one), "last" or a number; `profile_files` are their
+    bytes."""
     profiles = dict(parse_profile(p) for p in profile_files)
     file = parse_file(data)
     tiers = file.parameters.tiers
-    count = {"anchor": 1, "full": tiers}.get(tier) or int(tier) + 1
+    full = max(1, tiers - 1) if file.parameters.codec.lossy else tiers
+    count = {"anchor": 1, "full": full, "last": tiers}.get(tier) or int(tier) + 1
     require(1 <= count <= tiers, f"tier {tier} of {tiers}", "invalid_argument")
     pages = []
     for page in range(file.pages):

@@ -1,4 +1,4 @@
-"""FORMAT sections 2, 3, 5 and 13: headers, nibbles, rounding, files."""
+"""FORMAT sections 2, 3, 5 and 15: headers, nibbles, rounding, files."""
 
 import struct
 import zlib
@@ -15,6 +15,7 @@ class Codec:
     tiers: int = 1
     exact_rows: bool = False
     context: bool = False
+    lossy: str = ""  # section 14: the codec that the last, exact tier completes
 
 
 CODECS = {
@@ -60,6 +61,8 @@ CODECS = {
     40: Codec("kvquant3", exact_rows=True, context=True),
     41: Codec("kvquant4", exact_rows=True, context=True),
     42: Codec("lynxt", 3, exact_rows=True, context=True),
+    43: Codec("nested44-exact", 3, exact_rows=True, lossy="nested44"),
+    44: Codec("lynxt-exact", 4, exact_rows=True, context=True, lossy="lynxt"),
 }
 F16, BF16, F32 = 0, 1, 2
 HEADER_BYTES = 64
@@ -179,7 +182,7 @@ class File:
 
 
 def parse_file(data):
-    """Section 13."""
+    """Section 15."""
     require(len(data) >= 64, "file header", "truncated")
     magic, version = struct.unpack_from("<IH", data)
     require(magic == 0x46584E4C, "not a .lynx file")
@@ -276,12 +279,17 @@ def signed(symbols, bits=4):
     return (symbols.astype(np.int32) ^ top) - top
 
 
-def round_to(dtype, x):
-    """Section 5. Returns float16, uint16 (the bits of bfloat16) or float32."""
+def limit(dtype, x):
+    """Section 5: float32 within the dtype's finite numbers."""
     largest = {F16: np.float32(65504), BF16: np.float32(float.fromhex("0x1.FEp127")),
                F32: np.float32(float.fromhex("0x1.FFFFFEp127"))}[dtype]
     x = np.where(x < largest, x, largest)
-    x = np.where(x > -largest, x, -largest)
+    return np.where(x > -largest, x, -largest)
+
+
+def round_to(dtype, x):
+    """Section 5. Returns float16, uint16 (the bits of bfloat16) or float32."""
+    x = limit(dtype, x)
     if dtype == F16:
         return x.astype(np.float16)
     if dtype == BF16:

@@ -16,7 +16,7 @@ struct Arguments {
     std::string in;
     std::string out;
     std::string symbols;
-    std::string tier = "full";
+    std::string tier = "last";
     lynx::MatrixContext context;
     bool json = false;
     lynx::CodecOptions options;
@@ -32,7 +32,11 @@ void print_report(const std::string& path, const lynx::CodecFileReport& r, bool 
                 r.options.name.c_str(), r.dtype.c_str(), r.tokens, r.channels, r.pages, r.options.page_tokens,
                 r.options.chunk_tokens, static_cast<unsigned long long>(r.file_bytes));
     if (r.tier_bits.size() > 1) {
-        std::printf("bits per element: anchor %.4f, full %.4f\n", r.tier_bits.front(), r.tier_bits.back());
+        std::printf("bits per element: anchor %.4f, full %.4f", r.tier_bits.front(), r.tier_bits[r.full_tier]);
+        if (r.exact) {
+            std::printf(", exact %.4f", r.tier_bits.back());
+        }
+        std::printf("\n");
     } else {
         std::printf("bits per element: %.4f\n", r.tier_bits.front());
     }
@@ -46,7 +50,8 @@ int run_report(const std::string& path, const lynx::Result<lynx::CodecFileReport
 }
 
 void add_encode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code) {
-    CLI::App* c = parent.add_subcommand("encode", "encode an .npy matrix [tokens, channels] of float16 or float32");
+    CLI::App* c =
+        parent.add_subcommand("encode", "encode an .npy matrix [tokens, channels] of float16, bfloat16 or float32");
     c->add_option("IN", a->in, ".npy file to read")->required();
     c->add_option("OUT", a->out, ".lynx file to write")->required();
     add_codec_options(*c, a->options);
@@ -69,7 +74,7 @@ void add_decode(CLI::App& parent, const std::shared_ptr<Arguments>& a, int& code
     c->add_option("IN", a->in, ".lynx file to read")->required();
     c->add_option("OUT", a->out, ".npy file to write")->required();
     add_profile_option(*c, [](const std::string&) {});  // the file names it
-    c->add_option("--tier", a->tier, "anchor, full or a number from 0")->capture_default_str();
+    c->add_option("--tier", a->tier, "anchor, full, exact, last or a number from 0")->capture_default_str();
     c->callback([a, &code] { code = exit_code(lynx::decode_lynx_file(a->in, a->out, a->tier)); });
 }
 

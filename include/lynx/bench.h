@@ -101,8 +101,10 @@ struct CodecBenchRow {
     double memcpy_gbps = 0;       ///< the same pages copied, same threads, bytes counted once
     double bits_anchor = 0;       ///< all-in: payload, metadata and framing, per KV element
     double bits_full = 0;
-    std::optional<double> bits_exact;  ///< through the first tier that returned this KV bit for bit
-    double nmse_anchor_k = 0;          ///< sum of squared errors / sum of squares, over all layers' keys
+    /// Of the exact tier, or of the last one where that returned this KV bit for bit without being one; absent where neither did.
+    std::optional<double> bits_exact;
+    std::optional<double> decode_exact_gbps;  ///< from nothing, through that tier
+    double nmse_anchor_k = 0;                 ///< sum of squared errors / sum of squares, over all layers' keys
     double nmse_anchor_v = 0;
     double nmse_full_k = 0;
     double nmse_full_v = 0;
@@ -162,10 +164,11 @@ struct AcceptFigures {
 
 struct AcceptRow {
     CodecOptions codec;
-    std::string tier;        ///< "anchor", "tier1" and so on, "full"; a codec with one tier has only the last
-    double bits = 0;         ///< all-in and cumulative, per KV element, over all places
-    AcceptFigures original;  ///< against the original KV
-    std::optional<AcceptFigures> full;  ///< an earlier tier against its codec's full one, which verification uses
+    std::string
+        tier;         ///< "anchor", "tier1" and so on, "full", perhaps "exact"; a codec with one tier has only the last
+    double bits = 0;  ///< all-in and cumulative, per KV element, over all places
+    AcceptFigures original;             ///< against the original KV
+    std::optional<AcceptFigures> full;  ///< an earlier tier against its codec's last one, which verification uses
 };
 
 struct AcceptReport {

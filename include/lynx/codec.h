@@ -15,6 +15,7 @@ struct CodecDescription {
     std::string name;
     std::uint8_t tiers = 1;  ///< payloads per page: 2 or more for progressive codecs, else 1
     std::string summary;     ///< one line
+    bool exact = false;      ///< the last tier restores every bit
 };
 
 /// Every codec of this build, the default one first.
@@ -61,17 +62,19 @@ struct CodecFileReport {
     std::uint64_t file_bytes = 0;
     std::vector<std::uint64_t> tier_bytes;  ///< payload bytes of each tier, headers included
     std::vector<double> tier_bits;          ///< cumulative bits per element through each tier, headers included
+    std::uint32_t full_tier = 0;            ///< the last lossy tier, or the only one
+    bool exact = false;                     ///< the last tier restores every bit
 };
 
 /// The report as one JSON object.
 [[nodiscard]] std::string to_json(const CodecFileReport& report);
 
-/// Encodes a float16 or float32 [tokens, channels] .npy file as one sequence. invalid_argument: also a profile without that place.
+/// Encodes a float16, bfloat16 ('<V2', as ml_dtypes writes it) or float32 [tokens, channels] .npy file as one sequence. invalid_argument: also a profile without that place.
 [[nodiscard]] Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::string& out_lynx,
                                                       const CodecOptions& options, const MatrixContext& context = {});
 
-/// Decodes to an .npy file of the source's dtype. `tier`: "anchor", "full" or a number from 0; a codec with one tier has the
-/// same in all.
+/// Decodes to an .npy file of the source's dtype. `tier`: "anchor"; "full", the last lossy tier; "exact", of a codec that has such a
+/// tier; "last"; or a number from 0. A codec with one tier has the same in all.
 [[nodiscard]] Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, const std::string& tier);
 
 /// Verifies a whole file (every checksum, every symbol) and reports on it. With a non-empty `symbols_npz`, writes the symbols

@@ -247,9 +247,13 @@ private:
             for (std::size_t tier = 0; tier < tiers_[i].size(); ++tier) {
                 const TierSamples& samples = tiers_[i][tier];
                 const bool last = tier + 1 == tiers_[i].size();
+                const std::uint8_t full = codec::full_tier(codecs_[i]->info());
                 AcceptRow row;
                 row.codec = config_.codecs[i];
-                row.tier = last ? "full" : tier == 0 ? "anchor" : std::string("tier") + std::to_string(tier);
+                row.tier = tier > full    ? "exact"
+                           : tier == full ? "full"
+                           : tier == 0    ? "anchor"
+                                          : std::string("tier") + std::to_string(tier);
                 row.bits = 8 * static_cast<double>(samples.bytes) / static_cast<double>(samples.elements);
                 row.original = samples.original.figures(config_.tokens);
                 if (!last && config_.against_full) {

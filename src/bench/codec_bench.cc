@@ -146,7 +146,8 @@ private:
     Result<CodecBenchRow> measure(const codec::Codec& codec, std::uint32_t threads) {
         set_->prepare(codec);
         reset_peak_memory();
-        const auto full = static_cast<std::uint8_t>(codec.info().tiers - 1);
+        const auto last_tier = static_cast<std::uint8_t>(codec.info().tiers - 1);
+        const std::uint8_t full = codec::full_tier(codec.info());
         CodecBenchRow row;
         row.codec = codec.info().name;
         row.threads = threads;
@@ -155,16 +156,23 @@ private:
         LYNX_ASSIGN(row.decode_anchor_gbps, speed([&] { return set_->decode(codec, 0, threads); }));
         const DecodedError anchor = set_->error();
         LYNX_ASSIGN(row.decode_full_gbps, speed([&] { return set_->decode(codec, full, threads); }));
-        const DecodedError last = set_->error();
+        const DecodedError last_lossy = set_->error();
         row.bits_anchor = set_->bits(0);
         row.bits_full = set_->bits(full);
-        if (last.same_bits) {
-            row.bits_exact = row.bits_full;
+        bool same_bits = last_lossy.same_bits;
+        double exact_gbps = row.decode_full_gbps;
+        if (full != last_tier) {
+            LYNX_ASSIGN(exact_gbps, speed([&] { return set_->decode(codec, last_tier, threads); }));
+            same_bits = set_->error().same_bits;
+        }
+        if (same_bits) {
+            row.bits_exact = set_->bits(last_tier);
+            row.decode_exact_gbps = exact_gbps;
         }
         row.nmse_anchor_k = anchor.key.nmse();
         row.nmse_anchor_v = anchor.value.nmse();
-        row.nmse_full_k = last.key.nmse();
-        row.nmse_full_v = last.value.nmse();
+        row.nmse_full_k = last_lossy.key.nmse();
+        row.nmse_full_v = last_lossy.value.nmse();
         row.peak_mib = peak_memory_mib();
         return row;
     }

@@ -9,11 +9,8 @@
 
 namespace lynx::bench {
 
-Result<PromptKv> prefill_prompt(engine::Engine& engine, const std::vector<engine::Token>& prompt) {
-    PromptKv kv;
-    kv.prompt = prompt;
-    const auto tokens = static_cast<std::uint32_t>(prompt.size());
-    LYNX_ASSIGN(kv.logits, node::prefill(engine, 0, prompt, [](std::uint32_t) { return Status{}; }));
+Result<std::vector<std::vector<std::byte>>> read_kv(engine::Engine& engine, std::uint32_t tokens) {
+    std::vector<std::vector<std::byte>> planes;
     for (std::uint32_t layer = 0; layer < engine.info().geometry.layers.size(); ++layer) {
         for (const kv::Kind kind : {kv::Kind::key, kv::Kind::value}) {
             LYNX_ASSIGN(const kv::View view, engine.kv_view(0, layer, kind));
@@ -25,9 +22,17 @@ Result<PromptKv> prefill_prompt(engine::Engine& engine, const std::vector<engine
                     std::memcpy(dense.at(t, c), view.at(t, c), width);
                 }
             }
-            kv.planes.push_back(std::move(plane));
+            planes.push_back(std::move(plane));
         }
     }
+    return planes;
+}
+
+Result<PromptKv> prefill_prompt(engine::Engine& engine, const std::vector<engine::Token>& prompt) {
+    PromptKv kv;
+    kv.prompt = prompt;
+    LYNX_ASSIGN(kv.logits, node::prefill(engine, 0, prompt, [](std::uint32_t) { return Status{}; }));
+    LYNX_ASSIGN(kv.planes, read_kv(engine, static_cast<std::uint32_t>(prompt.size())));
     return kv;
 }
 

@@ -23,6 +23,9 @@ struct PromptKv {
 };
 [[nodiscard]] Result<PromptKv> prefill_prompt(engine::Engine& engine, const std::vector<engine::Token>& prompt);
 
+/// The first `tokens` rows of sequence 0, as PromptKv::planes.
+[[nodiscard]] Result<std::vector<std::vector<std::byte>>> read_kv(engine::Engine& engine, std::uint32_t tokens);
+
 /// Not thread-safe; uses sequence 0 of the engine, which must be an exact one of the same model.
 class Reference {
 public:

@@ -4,8 +4,8 @@
 // handed to decode. Non-goals: framing, page keys, files (container.h), talking to anything.
 // Layout of every payload: docs/format/FORMAT.md.
 //
-// Tiers are cumulative: decode(payloads[0..t]) yields the page at tier t. A progressive lossy codec has two tiers, anchor
-// (0) and full (1); a monolithic one has a single tier.
+// Tiers are cumulative: decode(payloads[0..t]) yields the page at tier t. A progressive codec has an anchor (0), a full tier (the last
+// lossy one) and perhaps an exact one behind it, after which the page is bit for bit the source; a monolithic one has a single tier.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ struct CodecParams {
     std::uint16_t chunk_tokens = 32;  ///< C, 1..kChunkTokensMax
     std::uint16_t page_tokens = 256;  ///< P, 1..kv::kPageTokensMax
     MetaFormat meta = MetaFormat::f32;
-    std::uint16_t sinks = 4;    ///< first tokens of the sequence kept exact in the anchor (nested44)
-    std::uint16_t recent = 16;  ///< newest tokens of the prompt kept exact in the anchor (nested44)
+    std::uint16_t sinks = 4;    ///< first tokens of the sequence kept exact in the anchor (nested44, lynxt)
+    std::uint16_t recent = 16;  ///< newest tokens of the prompt kept exact in the anchor (nested44, lynxt)
     std::uint64_t profile = 0;  ///< hash of the calibration profile (profile.h); 0: none (lynxt)
     float step = 0;             ///< finest step over the rms of the coefficients, 0: the codec's default (lynxt)
     std::uint8_t cuts = 0;      ///< bits that the anchor (0-3) and the second tier (4-7) lack; 0: the default (lynxt)
@@ -69,6 +69,11 @@ struct CodecInfo {
     bool exact = false;      ///< the last tier is the exact one: it restores every bit
 };
 
+/// The last lossy tier; the only one of a codec that has no other.
+[[nodiscard]] inline std::uint8_t full_tier(const CodecInfo& codec) noexcept {
+    return static_cast<std::uint8_t>(codec.tiers - (codec.exact && codec.tiers > 1 ? 2 : 1));
+}
+
 /// Stateless and immutable after construction; all methods may be called from several threads at once.
 class Codec {
 public:
@@ -81,8 +86,8 @@ public:
                                                         std::uint8_t tier) const noexcept = 0;
 
     /// Encodes one page; out[t] is replaced by tier t's payload (its capacity is reused). `out.size() == info().tiers`.
-    /// Never fails on finite input of a legal shape and context. invalid_argument: empty or oversized page, non-finite
-    /// element, impossible context.
+    /// Never fails on finite input of a legal shape and context. invalid_argument: empty or oversized page, impossible context,
+    /// or a non-finite element, unless the codec is an exact one.
     [[nodiscard]] virtual Status encode(kv::ConstView page, const PageContext& context,
                                         std::span<base::Bytes> out) const = 0;
 

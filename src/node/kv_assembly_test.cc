@@ -105,7 +105,7 @@ struct Fixture {
 };
 
 TEST(KvAssembly, AnyOrderEndsAsTheCodecsOwnDecode) {
-    for (const char* name : {"nested44", "alg1", "f16", "nested44-mono"}) {
+    for (const char* name : {"nested44", "alg1", "f16", "nested44-mono", "nested44-exact", "lynxt-exact"}) {
         Fixture f(name);
         const Memory anchor = f.expected(0);
         const Memory full = f.expected(f.codec->info().tiers - 1);
@@ -133,6 +133,24 @@ TEST(KvAssembly, AnyOrderEndsAsTheCodecsOwnDecode) {
             }
             EXPECT_EQ(memory.bytes, full.bytes) << name << " seed " << seed;
         }
+    }
+}
+
+TEST(KvAssembly, TheExactTierLeavesTheOriginalInTheEnginesMemory) {
+    for (const char* name : {"nested44-exact", "lynxt-exact", "lynxt-exact-mono"}) {
+        Fixture f(name);
+        const Memory last = f.expected(f.codec->info().tiers - 1);
+        Memory original;
+        auto views = original.views();
+        for (std::uint32_t layer = 0; layer < kLayers; ++layer) {
+            for (std::uint32_t t = 0; t < kTokens; ++t) {
+                for (std::uint32_t c = 0; c < kChannels; ++c) {
+                    std::memcpy(views[layer].key.at(t, c), &f.planes[2 * layer][t * kChannels + c], 2);
+                    std::memcpy(views[layer].value.at(t, c), &f.planes[2 * layer + 1][t * kChannels + c], 2);
+                }
+            }
+        }
+        EXPECT_EQ(last.bytes, original.bytes) << name;
     }
 }
 

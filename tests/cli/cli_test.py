@@ -71,21 +71,27 @@ class Good(Case):
 
     def test_bench_codec_prints_one_row_per_codec_and_threads(self):
         r = run("bench", "codec", *FAKE, "-p", TEXT, "--prompt-tokens", 300, "--working-set", 1, "--repeats", 1, "--threads", "1,2",
-                "--backends", "scalar", "--codecs", "nested44,int8,f16", "--json")
+                "--backends", "scalar", "--codecs", "nested44,int8,f16,nested44-exact,lynxt-exact-mono", "--json")
         self.assertEqual(r.returncode, 0, r.stderr)
         report = parse(r.stdout)
         self.assertEqual(report["prompt_tokens"], 300)
         self.assertGreaterEqual(report["working_set_mib"], 1)
         rows = report["rows"]
-        self.assertEqual([(row["codec"], row["threads"]) for row in rows], [(c, t) for c in ("nested44", "int8", "f16") for t in (1, 2)])
+        self.assertEqual([(row["codec"], row["threads"]) for row in rows], [(c, t) for c in ("nested44", "int8", "f16", "nested44-exact", "lynxt-exact-mono") for t in (1, 2)])
         for row in rows:
-            self.assertEqual(list(row), ["codec", "backend", "threads", "encode_gbps", "decode_anchor_gbps", "decode_full_gbps", "memcpy_gbps",
-                                         "bits_anchor", "bits_full", "bits_exact", "nmse_anchor_k", "nmse_anchor_v", "nmse_full_k",
+            self.assertEqual(list(row), ["codec", "backend", "threads", "encode_gbps", "decode_anchor_gbps", "decode_full_gbps",
+                                         "decode_exact_gbps", "memcpy_gbps", "bits_anchor", "bits_full", "bits_exact", "nmse_anchor_k", "nmse_anchor_v", "nmse_full_k",
                                          "nmse_full_v", "peak_mib"])
             for key in ("encode_gbps", "decode_anchor_gbps", "decode_full_gbps", "memcpy_gbps", "peak_mib"):
                 self.assertGreater(row[key], 0, key)
-        nested, int8, f16 = rows[::2]
+        nested, int8, f16, exact, mono = rows[::2]
         self.assertIsNone(nested["bits_exact"])
+        self.assertIsNone(nested["decode_exact_gbps"])
+        for key in ("bits_anchor", "bits_full", "nmse_anchor_k", "nmse_full_k", "nmse_full_v"):
+            self.assertEqual(exact[key], nested[key])
+        self.assertTrue(exact["bits_full"] < exact["bits_exact"] < 16)
+        self.assertGreater(exact["decode_exact_gbps"], 0)
+        self.assertEqual((mono["bits_exact"], mono["nmse_full_k"]), (mono["bits_full"], 0))
         self.assertLess(nested["bits_anchor"], nested["bits_full"])
         self.assertLess(nested["nmse_full_k"], nested["nmse_anchor_k"] / 20)
         self.assertTrue(0 < int8["nmse_full_v"] < 1e-3)
@@ -95,14 +101,17 @@ class Good(Case):
 
     def test_bench_accept_prints_one_row_per_tier(self):
         text = self.write("text.txt", TEXT)
-        r = run("bench", "accept", *FAKE, "-f", text, "-f", text, "--places", 3, "--tokens", 12, "--codecs", "nested44,f16", "--json")
+        r = run("bench", "accept", *FAKE, "-f", text, "-f", text, "--places", 3, "--tokens", 12, "--codecs", "nested44,f16,nested44-exact", "--json")
         self.assertEqual(r.returncode, 0, r.stderr)
         report = parse(r.stdout)
         self.assertEqual(report["places"], 6)
         self.assertEqual(report["prefix_tokens"][:3], report["prefix_tokens"][3:])
-        self.assertEqual([(row["codec"], row["tier"]) for row in report["rows"]], [("nested44", "anchor"), ("nested44", "full"), ("f16", "full")])
+        self.assertEqual([(row["codec"], row["tier"]) for row in report["rows"]], [("nested44", "anchor"), ("nested44", "full"), ("f16", "full"),
+                          ("nested44-exact", "anchor"), ("nested44-exact", "full"), ("nested44-exact", "exact")])
         figures = ("kl", "top1", "expected_accept", "accepted_prefix_mean", "p_accept_10", "p_accept_20")
-        anchor, full, f16 = report["rows"]
+        anchor, full, f16, _, before_exact, exact = report["rows"]
+        self.assertEqual([round(exact[key], 9) for key in figures[:-1]], [0, 1, 1, 12, 1])
+        self.assertEqual(before_exact["kl"], full["kl"])
         for row in (anchor, full, f16, anchor["vs_full"]):
             for key in figures:
                 self.assertIn(key, row)

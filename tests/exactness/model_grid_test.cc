@@ -135,6 +135,36 @@ TEST_P(OtherModels, IdenticalToTheReferenceRun) {
     EXPECT_GT(tally.drafted, 0U);
 }
 
+/// With an exact tier it is the run that knows no transfer at all.
+TEST(ExactTier, IdenticalToTheMonolithicRun) {
+    const ModelConfig model = model_named("SmolLM2-135M-Instruct.Q4_1.gguf");
+    const auto tokenizer = node::open_engine(model, true).value();
+    const std::vector<engine::Token> tokens = slice(*tokenizer, "bible-kjv.txt", 20000, 300);
+    testing::ReferenceRun reference(model, tokens);
+    const std::vector<engine::Token> expected = reference.tokens({.name = "f16"}, {}, kTokensOut);
+    PrefillConfig prefill_config;
+    prefill_config.model = model;
+    prefill_config.link = {.rate_bits_per_s = 100e6, .delay_s = 0.002};
+    testing::PrefillThread prefill(prefill_config);
+    DecodeConfig decode_config;
+    decode_config.model = model;
+    decode_config.prefill = prefill.address();
+    const auto decode = DecodeNode::create(decode_config);
+    ASSERT_TRUE(decode.ok()) << decode.status().to_string();
+    for (const char* name : {"nested44-exact", "lynxt-exact"}) {
+        GenerateRequest request;
+        request.prompt_tokens = tokens;
+        request.codec.name = name;
+        request.max_tokens = kTokensOut;
+        request.ignore_end = true;
+        request.window = 8;
+        const auto report = decode.value()->generate(request, {}, {});
+        ASSERT_TRUE(report.ok()) << report.status().to_string();
+        EXPECT_EQ(report.value().tokens, expected) << name;
+        EXPECT_EQ(report.value().drafted, 8U) << name;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, OtherModels,
                          ::testing::Values("SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"),
                          [](const auto& model) { return model.index == 0 ? "SmolLM2Q41" : "Gemma3"; });

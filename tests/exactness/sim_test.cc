@@ -97,6 +97,7 @@ private:
 struct Outcome {
     Status status;
     std::vector<engine::Token> tokens;
+    std::vector<std::vector<std::byte>> kv{};  ///< of the prompt, on the decode node
     bool over = false;
     bool gated = false;
     std::uint32_t drafted = 0;
@@ -175,6 +176,7 @@ public:
         outcome.gated = decode.gated();
         if (decode.over() && outcome.status.ok()) {
             outcome.tokens = live->speculation()->committed();
+            outcome.kv = bench::read_kv(*decode_, static_cast<std::uint32_t>(prompt.size())).value();
             outcome.drafted = live->speculation()->counters().drafted;
         }
         return outcome;
@@ -246,6 +248,49 @@ TEST(Sim, AnySeedGivesTheReferenceRunsTokensOrAnError) {
         EXPECT_GT(drafted, 0U);
     }
     std::printf("%u finished, %u failed as they must, %u gated passes, %u drafts\n", finished, failed, gated, drafted);
+}
+
+/// Behind the exact tier nothing is left of the transfer: the decode node has the prefill node's KV to the bit, and says what one process
+/// says that never sent it.
+TEST(Sim, AfterTheExactTierTheDecodeNodeHasThePrefillNodesKv) {
+    SimNodes nodes;
+    std::uint32_t drafted = 0;
+    std::uint32_t lossy_differs = 0;
+    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+        base::Rng rng(seed);
+        std::vector<engine::Token> prompt(70 + rng.below(100));
+        for (engine::Token& t : prompt) {
+            t = static_cast<engine::Token>(rng.below(60));
+        }
+        const auto prefill = node::open_engine(fake_model(), false).value();
+        const bench::PromptKv original = bench::prefill_prompt(*prefill, prompt).value();
+        testing::ReferenceRun monolithic(fake_model(), prompt);
+        for (const char* name :
+             {"nested44-exact", "lynxt-exact", "nested44-exact-mono", "lynxt-exact-mono", "nested44"}) {
+            CodecOptions codec;
+            codec.name = name;
+            codec.page_tokens = 32;
+            transport::SimOptions network;
+            network.seed = seed;
+            network.rate_bits_per_s = 5e6;
+            network.delay = milliseconds(2);
+            for (const speculate::Sampling& sampling :
+                 {speculate::Sampling{}, speculate::Sampling{0.9F, 0, 1.0F, seed}}) {
+                const Outcome outcome = nodes.run(prompt, codec, sampling, 8, network, microseconds(800));
+                ASSERT_TRUE(outcome.over && outcome.status.ok()) << name << ": " << outcome.status.to_string();
+                if (std::string(name) == "nested44") {
+                    lossy_differs += outcome.kv != original.planes ? 1U : 0U;
+                    continue;
+                }
+                EXPECT_EQ(outcome.kv, original.planes) << name << ", seed " << seed;
+                EXPECT_EQ(outcome.tokens, monolithic.tokens({.name = "f16"}, sampling, kTokensOut))
+                    << name << ", seed " << seed;
+                drafted += outcome.drafted;
+            }
+        }
+    }
+    EXPECT_GT(drafted, 0U);
+    EXPECT_EQ(lossy_differs, 24U) << "a lossy codec must not pass for an exact one";
 }
 
 }  // namespace

@@ -23,7 +23,11 @@ OTHERS = {
     "paired": (("kvquant4",), ["--kind", "key", "--head", "5", "--rope-dims", "2", "--rope-base", "500000",
                                "--rope-scale", "0.25", "--rope-interleaved"]),
     "late": (("cachegen",), ["--layer", "29", "--layers", "30"]),
+    # Any bit patterns, NaN and infinities among them: what only an exact tier keeps.
+    "patterns": (("nested44-exact", "lynxt-exact"), ["--sinks", "1", "--recent", "2"]),
+    "brain": (("nested44-exact", "lynxt-exact-mono"), ["--sinks", "1", "--recent", "2"]),  # as bfloat16
 }
+PAGE_TOKENS = {"late": "12", "patterns": "16", "brain": "16"}  # otherwise 50
 # These have three files each; codecs that came later have one small one.
 FIRST_CODECS = ("nested44", "nested44-mono", "lynx44", "lynx44-mono", "alg1", "alg1-mono", "int8-split", "int8-split-mono",
                 "int8", "int4", "f16")
@@ -48,9 +52,14 @@ def make_inputs(folder):
         np.save(folder / f"{name}.npy", array)
         inputs[name] = (folder / f"{name}.npy", options)
     np.save(folder / "long.npy", np.load(GOLDEN / "page_k_layer12.npy")[:133, :5])
+    generator = np.random.default_rng(23)
+    patterns = generator.integers(0, 1 << 16, (40, 7), np.uint16)
+    patterns[:, 1:5] = np.cumsum(generator.integers(0, 5, (40, 4)), axis=0) + np.array([0, 0x3BF0, 0x7BF0, 0xFBF0])
+    np.save(folder / "patterns.npy", patterns.view(np.float16))
+    np.save(folder / "brain.npy", patterns.view("V2"))
+    files = {"late": "small.npy", "patterns": "patterns.npy", "brain": "brain.npy"}
     for name, (_, options) in OTHERS.items():
-        path = folder / ("small.npy" if name == "late" else "long.npy")
-        inputs[name] = (path, ["--page", "50" if name != "late" else "12"] + options)
+        inputs[name] = (folder / files.get(name, "long.npy"), ["--page", PAGE_TOKENS.get(name, "50")] + options)
     return inputs
 
 
@@ -65,14 +74,15 @@ def make_profile(cli, folder):
 
 
 def make_calibrated(cli, folder):
-    """lynxt with a profile: keys and values of the fake model's shape, default and other cuts. Lines for checksums.txt."""
+    """lynxt with a profile, with and without exact tier: keys and values of the fake model's shape, default and other cuts. Lines for
+    checksums.txt."""
     profile = make_profile(cli, folder)
     generator = np.random.default_rng(22)
     page = (generator.standard_normal((75, 32)) @ generator.standard_normal((32, 32))).astype(np.float16)
     np.save(folder / "calibrated.npy", page)
     lines = []
-    for codec in ("lynxt", "lynxt-mono"):
-        for kind, options in (("keys", ["--keys"]), ("values", ["--anchor-cut", "6", "--second-cut", "4", "--recent", "2"])):
+    for codec in ("lynxt", "lynxt-mono", "lynxt-exact"):
+        for kind, options in (("keys", ["--kind", "key"]), ("values", ["--anchor-cut", "6", "--second-cut", "4", "--recent", "2"])):
             lynx = GOLDEN / f"calibrated_{codec}_{kind}.lynx"
             if not lynx.exists():
                 subprocess.run([cli, "codec", "encode", folder / "calibrated.npy", lynx, "--codec", codec, "--profile", profile,
@@ -130,28 +140,50 @@ def make_errors(good):
     }
 
 
-def make_stream_errors(good):
-    """From a lynxt file, ones whose last payload has a good checksum over a stream that does not decode."""
-    at, last, checksums = 64, 64, b""
+def payloads_of(good):
+    """Where the payloads of a file begin and end."""
+    places, at = [], 64
     while at < len(good):
-        last = at
-        at += 64 + struct.unpack_from("<I", good, at + 36)[0]
-        checksums += good[last + 60:last + 64] if at < len(good) else b""
+        end = at + 64 + struct.unpack_from("<I", good, at + 36)[0]
+        places.append((at, end))
+        at = end
+    return places
 
-    def with_last(payload):
-        payload = payload[:36] + struct.pack("<I", len(payload) - 64) + payload[40:]
-        crc = struct.pack("<I", zlib.crc32(payload[:60] + bytes(4) + payload[64:]))
-        data = good[:last] + payload[:60] + crc + payload[64:]
-        data = data[:40] + struct.pack("<Q", len(data) - 64) + data[48:56] + struct.pack("<I", zlib.crc32(checksums + crc)) + data[60:]
-        return seal_file(data)
 
-    payload = good[last:]
+def with_payload(good, index, payload):
+    """The file with another payload in place of one of the last tier's, all checksums right. A negative index counts from the end."""
+    payload = payload[:36] + struct.pack("<I", len(payload) - 64) + payload[40:]
+    payload = payload[:60] + struct.pack("<I", zlib.crc32(payload[:60] + bytes(4) + payload[64:])) + payload[64:]
+    payloads = [good[first:end] for first, end in payloads_of(good)]
+    payloads[index] = payload
+    body = b"".join(payloads)
+    checksums = zlib.crc32(b"".join(p[60:64] for p in payloads))
+    return seal_file(good[:40] + struct.pack("<Q", len(body)) + good[48:56] + struct.pack("<I", checksums) + good[60:64] + body)
+
+
+def make_stream_errors(good, name):
+    """From a file whose last payload ends with a stream, ones whose stream does not decode behind a good checksum."""
+    first, end = payloads_of(good)[-1]
+    payload = good[first:end]
     return {
-        "corrupt.stream_word": with_last(payload[:-1] + bytes([payload[-1] ^ 1])),
-        "corrupt.stream_short": with_last(payload[:-2]),
-        "corrupt.stream_long": with_last(payload + b"\0\0"),
-        "corrupt.stream_without_states": with_last(payload[:64 + 20]),
-        "corrupt.centroid": with_last(payload[:64] + b"\xff" + payload[65:]),
+        f"corrupt.{name}_short": with_payload(good, -1, payload[:-2]),
+        f"corrupt.{name}_long": with_payload(good, -1, payload + b"\0\0"),
+        f"corrupt.{name}_without_states": with_payload(good, -1, payload[:64 + 20]),
+    }
+
+
+def make_exact_errors(good):
+    """From a nested44-exact file, ones with lossy tiers of a wrong size, scales out of range, and an escape that is cut off."""
+    places = payloads_of(good)
+    lossy = good[slice(*places[len(places) * 2 // 3 - 1])]  # tier 1 of the last page
+    last = good[slice(*places[-1])]
+    # Every lane's first symbol is the slot of its state modulo 4096: 4095 is an escape, whose 12 bits then say 4095, 0 or less.
+    states = struct.pack("<16I", *[0x40000FFF + (lane << 20) for lane in range(16)])
+    return {
+        "corrupt.exact_lossy_short": with_payload(good, len(places) * 2 // 3 - 1, lossy[:-1]),
+        "corrupt.exact_lossy_long": with_payload(good, len(places) * 2 // 3 - 1, lossy + b"\0"),
+        "corrupt.exact_states": with_payload(good, -1, last[:64] + states + last[128:]),
+        "corrupt.exact_empty": with_payload(good, -1, last[:64]),
     }
 
 
@@ -172,7 +204,14 @@ def main():
         lines += make_calibrated(cli, folder)
     (GOLDEN / "checksums.txt").write_text("".join(lines))
     errors = make_errors((GOLDEN / "paged_nested44.lynx").read_bytes())
-    errors |= make_stream_errors((GOLDEN / "small_lynxt.lynx").read_bytes())
+    lynxt = (GOLDEN / "small_lynxt.lynx").read_bytes()
+    errors |= make_stream_errors(lynxt, "stream")
+    first, end = payloads_of(lynxt)[-1]
+    # Not so for an exact tier, where a flipped plain bit is another element's.
+    errors["corrupt.stream_word"] = with_payload(lynxt, -1, lynxt[first:end - 1] + bytes([lynxt[end - 1] ^ 1]))
+    errors["corrupt.centroid"] = with_payload(lynxt, -1, lynxt[first:first + 64] + b"\xff" + lynxt[first + 65:end])
+    exact = (GOLDEN / "small_nested44-exact.lynx").read_bytes()
+    errors |= make_stream_errors(exact, "exact") | make_exact_errors(exact)
     for name, data in errors.items():
         path = ERRORS / f"{name}.lynx"
         if not path.exists():

@@ -19,8 +19,11 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kDTypeNames{"f16", "bf16", "f32"};
 
-CodecFileReport make_report(const codec::FileHeader& h, std::span<const base::ByteView> payloads, std::size_t bytes) {
+CodecFileReport make_report(const codec::CodecInfo& codec, const codec::FileHeader& h,
+                            std::span<const base::ByteView> payloads, std::size_t bytes) {
     CodecFileReport r;
+    r.full_tier = codec::full_tier(codec);
+    r.exact = codec.exact;
     r.options = codec::to_options(h.codec, h.params);
     r.dtype = kDTypeNames[static_cast<std::size_t>(h.dtype)];
     r.tokens = h.tokens;
@@ -77,19 +80,23 @@ Result<codec::PageContext> profile_context(const codec::Profile& profile, const 
     return codec::page_context(geometry, place.layer, place.kind, paging, 0);
 }
 
-/// How many tiers "anchor", "full" or a tier's number asks for.
-Result<std::size_t> tier_count(const std::string& tier, std::uint8_t tiers) {
+/// How many tiers "anchor", "full", "exact", "last" or a tier's number asks for.
+Result<std::size_t> tier_count(const std::string& tier, const codec::CodecInfo& codec) {
     if (tier == "anchor") {
         return std::size_t{1};
     }
     if (tier == "full") {
-        return std::size_t{tiers};
+        return codec::full_tier(codec) + std::size_t{1};
     }
-    if (tier.size() == 1 && tier[0] >= '0' && tier[0] - '0' < tiers) {
+    if (tier == "last" || (tier == "exact" && codec.exact)) {
+        return std::size_t{codec.tiers};
+    }
+    if (tier.size() == 1 && tier[0] >= '0' && tier[0] - '0' < codec.tiers) {
         return static_cast<std::size_t>(tier[0] - '0') + 1;
     }
-    return Status{ErrorCode::invalid_argument, "tier: expected anchor, full or a number below " +
-                                                   std::to_string(tiers) + ", actual \"" + tier + "\""};
+    return Status{ErrorCode::invalid_argument, std::string("tier: expected anchor, full, ") +
+                                                   (codec.exact ? "exact, " : "") + "last or a number below " +
+                                                   std::to_string(codec.tiers) + ", actual \"" + tier + "\""};
 }
 
 }  // namespace
@@ -106,31 +113,33 @@ Result<std::string> load_profile(const std::string& path) {
 std::vector<CodecDescription> available_codecs() {
     std::vector<CodecDescription> all;
     for (const codec::CodecInfo& c : codec::list_codecs()) {
-        all.push_back({c.name, c.tiers, c.summary});
+        all.push_back({c.name, c.tiers, c.summary, c.exact});
     }
     return all;
 }
 
 std::string to_json(const CodecFileReport& r) {
-    const nlohmann::ordered_json j{{"codec", r.options.name},
-                                   {"dtype", r.dtype},
-                                   {"tokens", r.tokens},
-                                   {"channels", r.channels},
-                                   {"pages", r.pages},
-                                   {"alpha", r.options.alpha},
-                                   {"chunk_tokens", r.options.chunk_tokens},
-                                   {"page_tokens", r.options.page_tokens},
-                                   {"meta", r.options.meta},
-                                   {"sinks", r.options.sinks},
-                                   {"recent", r.options.recent},
-                                   {"profile", r.options.profile},
-                                   {"step", r.options.step},
-                                   {"anchor_cut", r.options.anchor_cut},
-                                   {"second_cut", r.options.second_cut},
-                                   {"file_bytes", r.file_bytes},
-                                   {"tier_bytes", r.tier_bytes},
-                                   {"bits_anchor", r.tier_bits.front()},
-                                   {"bits_full", r.tier_bits.back()}};
+    const nlohmann::ordered_json j{
+        {"codec", r.options.name},
+        {"dtype", r.dtype},
+        {"tokens", r.tokens},
+        {"channels", r.channels},
+        {"pages", r.pages},
+        {"alpha", r.options.alpha},
+        {"chunk_tokens", r.options.chunk_tokens},
+        {"page_tokens", r.options.page_tokens},
+        {"meta", r.options.meta},
+        {"sinks", r.options.sinks},
+        {"recent", r.options.recent},
+        {"profile", r.options.profile},
+        {"step", r.options.step},
+        {"anchor_cut", r.options.anchor_cut},
+        {"second_cut", r.options.second_cut},
+        {"file_bytes", r.file_bytes},
+        {"tier_bytes", r.tier_bytes},
+        {"bits_anchor", r.tier_bits.front()},
+        {"bits_full", r.tier_bits[r.full_tier]},
+        {"bits_exact", r.exact ? nlohmann::ordered_json(r.tier_bits.back()) : nlohmann::ordered_json(nullptr)}};
     return j.dump();
 }
 
@@ -169,7 +178,7 @@ Result<CodecFileReport> encode_npy_file(const std::string& in_npy, const std::st
     const std::array<base::ByteView, 1> parts{file};
     LYNX_TRY(codec::write_file(out_lynx, parts));
     const std::vector<base::ByteView> views(payloads.begin(), payloads.end());
-    return make_report(header, views, file.size());
+    return make_report(coder->info(), header, views, file.size());
 }
 
 Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, const std::string& tier) {
@@ -180,11 +189,8 @@ Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, 
     }
     const codec::FileHeader& h = parsed.value().header;
     LYNX_ASSIGN(const auto coder, codec::make_codec(h.codec, h.params));
-    if (h.dtype == kv::DType::bf16) {
-        return {ErrorCode::invalid_argument, in_lynx + ": bfloat16 has no .npy form"};
-    }
     const kv::Paging paging = h.paging();
-    LYNX_ASSIGN(const std::size_t tiers, tier_count(tier, h.tiers));
+    LYNX_ASSIGN(const std::size_t tiers, tier_count(tier, coder->info()));
     std::vector<base::Bytes> pages;
     for (std::uint32_t i = 0; i < paging.pages(); ++i) {
         const std::vector<base::ByteView> payloads = parsed.value().page(i, tiers);
@@ -200,7 +206,7 @@ Status decode_lynx_file(const std::string& in_lynx, const std::string& out_npy, 
         }
     }
     const std::array<std::size_t, 2> shape{h.tokens, h.channels};
-    const std::string header = codec::npy_header(h.dtype == kv::DType::f16 ? "<f2" : "<f4", shape);
+    const std::string header = codec::npy_header(codec::npy_descr(h.dtype), shape);
     std::vector<base::ByteView> parts{base::as_view(header)};
     parts.insert(parts.end(), pages.begin(), pages.end());
     return codec::write_file(out_npy, parts);
@@ -230,7 +236,7 @@ Result<CodecFileReport> inspect_lynx_file(const std::string& in_lynx, const std:
     if (!symbols_npz.empty()) {
         LYNX_TRY(arrays.write(symbols_npz));
     }
-    return make_report(h, parsed.value().payloads, bytes.size());
+    return make_report(coder->info(), h, parsed.value().payloads, bytes.size());
 }
 
 }  // namespace lynx

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 #include "base/half.h"
 #include "codec/container.h"
@@ -347,6 +348,42 @@ TEST(Files, FortranOrderAndFloat32EncodeLikeTheirTranspose) {
     ASSERT_TRUE(encode_npy_file(scratch.file("c.npy"), scratch.file("c.lynx"), {}).ok());
     ASSERT_TRUE(encode_npy_file(scratch.file("f.npy"), scratch.file("f.lynx"), {}).ok());
     EXPECT_EQ(read_file(scratch.file("c.lynx")).value(), read_file(scratch.file("f.lynx")).value());
+}
+
+/// All 65,536 patterns of 16 bits, as either of the types that have so many.
+TEST(Files, AnExactTierGivesTheMatrixBack) {
+    const Scratch scratch;
+    for (const std::string descr : {"<f2", "<V2", "|V2"}) {
+        std::vector<std::uint16_t> patterns(65536);
+        std::iota(patterns.begin(), patterns.end(), std::uint16_t{0});
+        const std::string header =
+            npy_bytes("{'descr': '" + descr + "', 'fortran_order': False, 'shape': (512, 128), }\n", 0);
+        const std::array<base::ByteView, 2> parts{base::as_view(header), std::as_bytes(std::span(patterns))};
+        ASSERT_TRUE(write_file(scratch.file("p.npy"), parts).ok());
+        for (const std::string name : {"nested44-exact", "lynxt-exact", "lynxt-exact-mono"}) {
+            const auto report = encode_npy_file(scratch.file("p.npy"), scratch.file("p.lynx"), {.name = name});
+            ASSERT_TRUE(report.ok()) << report.status().to_string();
+            EXPECT_EQ(report.value().dtype, descr == "<f2" ? "f16" : "bf16");
+            EXPECT_TRUE(report.value().exact);
+            EXPECT_EQ(report.value().full_tier + (name == "lynxt-exact-mono" ? 1U : 2U),
+                      report.value().tier_bits.size());
+            ASSERT_TRUE(inspect_lynx_file(scratch.file("p.lynx"), scratch.file("p.npz")).ok());
+            for (const std::string tier : {"full", "exact", "last"}) {
+                ASSERT_TRUE(decode_lynx_file(scratch.file("p.lynx"), scratch.file("back.npy"), tier).ok());
+                const base::Bytes bytes = read_file(scratch.file("back.npy")).value();
+                const NpyMatrix back = parse_npy_matrix(bytes).value();
+                EXPECT_EQ(back.dtype, descr == "<f2" ? kv::DType::f16 : kv::DType::bf16);
+                const bool same = std::ranges::equal(back.data, std::as_bytes(std::span(patterns)));
+                EXPECT_EQ(same, tier != "full" || name == "lynxt-exact-mono") << name << " " << tier;
+            }
+        }
+    }
+    ASSERT_TRUE(encode_npy_file(scratch.file("p.npy"), scratch.file("p.lynx"), {.name = "f16"}).status().code() ==
+                ErrorCode::invalid_argument);  // it refuses infinities
+    const std::string page = (kGolden / "page_k_layer12.npy").string();
+    ASSERT_TRUE(encode_npy_file(page, scratch.file("x.lynx"), {}).ok());
+    EXPECT_EQ(decode_lynx_file(scratch.file("x.lynx"), scratch.file("x.npy"), "exact").code(),
+              ErrorCode::invalid_argument);  // nested44 has no such tier
 }
 
 TEST(Files, BadCallsSayWhy) {

@@ -122,7 +122,25 @@ std::string shape_text(const std::vector<std::uint64_t>& shape) {
     return text.append(")");
 }
 
+Result<kv::DType> dtype_of(const std::string& descr) {
+    for (const kv::DType dtype : {kv::DType::f16, kv::DType::bf16, kv::DType::f32}) {
+        if (descr == npy_descr(dtype) || (dtype == kv::DType::bf16 && descr == "|V2")) {
+            return dtype;
+        }
+    }
+    return bad("dtype '" + descr + "': expected float16 '<f2', float32 '<f4' or bfloat16 '<V2'");
+}
+
 }  // namespace
+
+std::string_view npy_descr(kv::DType dtype) noexcept {
+    switch (dtype) {
+        case kv::DType::f16: return "<f2";
+        case kv::DType::bf16: return "<V2";
+        case kv::DType::f32: break;
+    }
+    return "<f4";
+}
 
 kv::ConstView NpyMatrix::view() const noexcept {
     kv::ConstView v = kv::token_major(data.data(), dtype, tokens, channels);
@@ -155,10 +173,7 @@ Result<NpyMatrix> parse_npy_matrix(base::ByteView bytes) {
     LYNX_TRY(header.parse());
 
     NpyMatrix m;
-    if (*header.descr != "<f2" && *header.descr != "<f4") {
-        return bad("dtype '" + *header.descr + "': expected float16 '<f2' or float32 '<f4'");
-    }
-    m.dtype = *header.descr == "<f2" ? kv::DType::f16 : kv::DType::f32;
+    LYNX_ASSIGN(m.dtype, dtype_of(*header.descr));
     const std::vector<std::uint64_t>& shape = *header.shape;
     if (shape.size() != 2) {
         return bad("shape " + shape_text(shape) + ": expected [tokens, channels]");
