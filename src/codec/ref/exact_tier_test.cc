@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <numeric>
 
 #include "codec/payload.h"
 #include "codec/ref/exact_law.h"
+#include "codec/ref/lynxt_model.h"
 #include "codec/test_pages.h"
 
 namespace lynx::codec {
@@ -168,6 +170,46 @@ TEST(ExactTier, LossyBodiesOfAnotherSizeAreCorrupt) {
             }
         }
     }
+}
+
+/// One element, reconstructed as 0 in a channel of scale 0, so that its cell's magnitudes are those below 1/2: 14 * 1024 patterns.
+Status decode_by_hand(std::uint32_t scale_bits, std::uint32_t symbol, std::uint32_t offset, bool trailing_word,
+                      std::uint16_t* element) {
+    const auto codec = codec_or_die("nested44-exact");
+    Page page(kv::DType::f16, 1, 1);
+    page.set(0, 0, 0.0F);
+    auto payloads = encode_or_die(*codec, page.view());
+    RansEncoder out;
+    out.put(0, RansTable::from_weights(kLynxtClassWeights), kLynxtEscape);
+    out.put_bits(0, scale_bits, 12);
+    out.put(0, exact_table(exact_place(float_layout(kv::DType::f16), 0.0F, 0).table), symbol);
+    out.put_bits(0, offset & 0xFFFU, 12);
+    out.put_bits(0, offset >> 12U, 2);
+    base::Bytes stream(out.bytes_max());
+    stream.resize(out.finish(stream) + (trailing_word ? 2 : 0));
+    PayloadHeader h = parse_payload(payloads.back()).value().header;
+    h.body_bytes = static_cast<std::uint32_t>(stream.size());
+    payloads.back().resize(kHeaderBytes);
+    payloads.back().insert(payloads.back().end(), stream.begin(), stream.end());
+    seal_payload(h, payloads.back());
+    const Status status = codec->decode(views(payloads, payloads.size()), page.view());
+    std::memcpy(element, page.view().at(0, 0), sizeof *element);
+    return status;
+}
+
+TEST(ExactTier, StreamsThatNoWriterMakesAreCorrupt) {
+    std::uint16_t element = 0;
+    constexpr std::uint32_t kScale0 = 2048;
+    ASSERT_TRUE(decode_by_hand(kScale0, kExactReach, 14 * 1024 - 1, false, &element).ok());
+    EXPECT_EQ(element, 14 * 1024 - 1) << "the last pattern below 1/2";
+    ASSERT_TRUE(decode_by_hand(kScale0, kExactReach - 1, 0, false, &element).ok());
+    EXPECT_EQ(element, 0x8000) << "the first of the other sign";
+    EXPECT_EQ(decode_by_hand(kScale0, kExactReach, 14 * 1024, false, &element).code(), ErrorCode::corrupt);
+    EXPECT_EQ(decode_by_hand(kScale0, kExactReach, 5, true, &element).code(), ErrorCode::corrupt);
+    EXPECT_EQ(decode_by_hand(0, kExactReach, 5, false, &element).code(), ErrorCode::corrupt)
+        << "the channel is not sent, but its elements are";
+    // Scale 4094 - 2048: cells so wide that only those next to 0 hold numbers.
+    EXPECT_EQ(decode_by_hand(4094, kExactReach + 1, 0, false, &element).code(), ErrorCode::corrupt);
 }
 
 std::vector<std::uint32_t> some_elements(const FloatLayout& layout) {
