@@ -54,6 +54,7 @@ void add_bench_codec(CLI::App& bench, Context context) {
         ->capture_default_str();
     command->add_option("--repeats", a->config.repeats, "runs of every pass; the median counts")->capture_default_str();
     add_codec_parameter_options(*command, a->config.codec);
+    command->add_flag("--bf16", a->config.bf16, "round the KV to bfloat16 first");
     command->add_flag("--json", a->json, "one JSON object instead of the table");
     command->callback([a, context] { context.exit_code = run(*a, context); });
 }

@@ -83,6 +83,7 @@ struct CodecBenchConfig {
     std::vector<std::string> backends;    ///< empty: all that this CPU runs
     std::vector<std::uint32_t> threads{1};
     CodecOptions codec;  ///< parameters for all of them; its name is ignored
+    bool bf16 = false;   ///< round the KV to bfloat16 first, as a model with such a cache would have it
     /// The KV is copied until it has this many bytes, so that nothing stays in a cache between two passes. Memory needed: three times this.
     std::uint64_t working_set_bytes = std::uint64_t{1} << 30;
     std::uint32_t repeats = 1;  ///< of every pass; the median counts
@@ -114,6 +115,7 @@ struct CodecBenchRow {
 struct CodecBenchReport {
     std::string machine;
     std::string model;
+    std::string dtype;  ///< of the KV: f16, bf16 or f32
     std::uint32_t prompt_tokens = 0;
     double working_set_mib = 0;
     std::vector<CodecBenchRow> rows;

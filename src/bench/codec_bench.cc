@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <fstream>
 #include <optional>
 
+#include "base/half.h"
 #include "base/try.h"
 #include "bench/machine.h"
 #include "bench/prompt_kv.h"
@@ -44,6 +47,27 @@ double peak_memory_mib() {
 
 std::uint64_t machine_memory_bytes() {
     return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+constexpr std::array<const char*, 3> kDTypeNames{"f16", "bf16", "f32"};
+
+/// Rounds a float16 KV. invalid_argument: it has another dtype.
+Status to_bf16(kv::Geometry& geometry, PromptKv& kv) {
+    for (kv::LayerGeometry& layer : geometry.layers) {
+        if (layer.dtype != kv::DType::f16) {
+            return {ErrorCode::invalid_argument, "bf16: only float16 KV can be rounded to it"};
+        }
+        layer.dtype = kv::DType::bf16;
+    }
+    for (std::vector<std::byte>& plane : kv.planes) {
+        for (std::size_t at = 0; at < plane.size(); at += sizeof(std::uint16_t)) {
+            std::uint16_t half = 0;
+            std::memcpy(&half, plane.data() + at, sizeof half);
+            half = base::f32_to_bf16(base::f16_to_f32(half));
+            std::memcpy(plane.data() + at, &half, sizeof half);
+        }
+    }
+    return {};
 }
 
 class CodecBench {
@@ -123,8 +147,13 @@ private:
         progress("prefill");
         LYNX_ASSIGN(const std::unique_ptr<engine::Engine> engine, node::open_engine(config_.model, false));
         LYNX_ASSIGN(const auto prompt, tokenize_text(*engine, config_.prompt, config_.prompt_tokens_max));
-        LYNX_ASSIGN(const PromptKv kv, prefill_prompt(*engine, prompt));
-        set_.emplace(kv, engine->info().geometry, params_.page_tokens, config_.working_set_bytes);
+        LYNX_ASSIGN(PromptKv kv, prefill_prompt(*engine, prompt));
+        kv::Geometry geometry = engine->info().geometry;
+        if (config_.bf16) {
+            LYNX_TRY(to_bf16(geometry, kv));
+        }
+        set_.emplace(kv, geometry, params_.page_tokens, config_.working_set_bytes);
+        report_.dtype = kDTypeNames[static_cast<std::size_t>(geometry.layers.front().dtype)];
         report_.machine = machine_name();
         report_.model = engine->info().name;
         report_.prompt_tokens = static_cast<std::uint32_t>(prompt.size());

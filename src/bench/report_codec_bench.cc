@@ -10,6 +10,7 @@ std::string to_json(const CodecBenchReport& report) {
     using Json = nlohmann::ordered_json;
     Json json{{"machine", report.machine},
               {"model", report.model},
+              {"dtype", report.dtype},
               {"prompt_tokens", report.prompt_tokens},
               {"working_set_mib", report.working_set_mib},
               {"rows", Json::array()}};
@@ -37,8 +38,9 @@ std::string to_json(const CodecBenchReport& report) {
 std::string to_table(const CodecBenchReport& report) {
     using bench::format;
     std::string out = format(
-        "%s, %s, KV of %u prompt tokens, copied to %.0f MiB\nGB/s of float16 input; NMSE: squared error / square\n\n",
-        report.machine.c_str(), report.model.c_str(), report.prompt_tokens, report.working_set_mib);
+        "%s, %s, %s KV of %u prompt tokens, copied to %.0f MiB\nGB/s of 16-bit input; NMSE: squared error / square\n\n",
+        report.machine.c_str(), report.model.c_str(), report.dtype.c_str(), report.prompt_tokens,
+        report.working_set_mib);
     constexpr const char* kTitles = "%-18s %-8s %7s %7s %7s %7s %7s %7s %6s %6s %6s %8s %8s %8s %8s %7s\n";
     out += format(kTitles, "codec", "backend", "threads", "encode", "decode", "decode", "decode", "memcpy", "bits",
                   "bits", "bits", "anchor", "anchor", "full", "full", "peak");

@@ -99,6 +99,17 @@ class Good(Case):
         self.assertAlmostEqual(f16["bits_exact"], 16 + 8 * 2 * (64 + 64) / (300 * 32), places=3)
         self.assertEqual(f16["nmse_full_k"], 0)
 
+    def test_bench_codec_measures_bfloat16_as_well(self):
+        rows = {}
+        for options in ([], ["--bf16"]):
+            r = run("bench", "codec", *FAKE, "-p", TEXT, "--prompt-tokens", 300, "--working-set", 1, "--threads", "1", "--backends", "scalar",
+                    "--codecs", "nested44-exact,f16", "--json", *options)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            report = parse(r.stdout)
+            rows[report["dtype"]] = report["rows"]
+        self.assertEqual(list(rows), ["f16", "bf16"])
+        self.assertLess(rows["bf16"][0]["bits_exact"], rows["f16"][0]["bits_exact"] - 2)
+
     def test_bench_accept_prints_one_row_per_tier(self):
         text = self.write("text.txt", TEXT)
         r = run("bench", "accept", *FAKE, "-f", text, "-f", text, "--places", 3, "--tokens", 12, "--codecs", "nested44,f16,nested44-exact", "--json")
