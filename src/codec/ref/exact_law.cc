@@ -11,7 +11,7 @@ namespace lynx::codec {
 namespace {
 
 /// 2^30 * P(|y| >= i / 16 sigma) for a generalised Gaussian of exponent 5/2. Errors of lynxt's transform are normal, those of cells between
-/// normal and uniform; one law costs either at most 0.03 bits (docs/lynxt.md).
+/// normal and uniform; one law costs either at most 0.03 bits (docs/exact.md).
 constexpr std::int64_t kTails[] = {
     1073741824, 1025084105, 976468346, 927965653, 879668202, 831684088, 784133855, 737147571, 690862094, 645418404,
     600958943,  557624975,  515553971, 474877074, 435716677, 398184182, 362377971, 328381665, 296262700, 266071259,
