@@ -4,6 +4,7 @@ find_package(Threads REQUIRED)
 if(NOT LYNX_ONLY_CODEC)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(LIBDEFLATE REQUIRED IMPORTED_TARGET libdeflate)
+  pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET "openssl >= 3.0")
   find_package(GTest REQUIRED)
 endif()
 

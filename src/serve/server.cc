@@ -101,7 +101,7 @@ public:
 
     Status run(const std::stop_token& stop) {
         LYNX_ASSIGN(const node::Endpoint endpoint, node::parse_endpoint(config_.listen));
-        LYNX_TRY(transport::loopback_address(endpoint.host, endpoint.port).status());
+        LYNX_TRY(transport::resolve(endpoint.host, endpoint.port, transport::Reach::loopback).status());
         int port = endpoint.port;
         if (port == 0) {
             port = http_.bind_to_any_port(endpoint.host);

@@ -34,9 +34,10 @@ protected:
     }
     /// One raw connection, blocking.
     [[nodiscard]] Fd raw() const {
-        auto address = loopback_address("127.0.0.1", listener_->port());
+        auto found = resolve("127.0.0.1", listener_->port(), Reach::loopback);
+        Address& address = found.value().front();
         Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(address.value().bytes), address.value().size), 0);
+        EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(address.bytes), address.size), 0);
         return socket;
     }
     static void say(const Fd& socket, base::ByteView bytes) {

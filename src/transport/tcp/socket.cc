@@ -1,6 +1,6 @@
 #include "transport/tcp/socket.h"
 
-#include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -30,40 +30,64 @@ std::uint16_t Address::port() const noexcept {
     return ntohs(a.sin6_port);
 }
 
+Reach reach(const TcpOptions& options) noexcept {
+    return options.tls != nullptr || options.allow_plaintext ? Reach::anywhere : Reach::loopback;
+}
+
 Status os_error(const std::string& what, int error) {
     return {ErrorCode::io, what + ": " + std::generic_category().message(error)};
 }
 
-Result<Address> loopback_address(const std::string& host, std::uint16_t port) {
-    const std::string name = host == "localhost" ? "127.0.0.1" : host;
-    Address out;
-    sockaddr_in v4{};
-    sockaddr_in6 v6{};
-    bool loopback = false;
-    if (::inet_pton(AF_INET, name.c_str(), &v4.sin_addr) == 1) {
-        v4.sin_family = AF_INET;
-        v4.sin_port = htons(port);
-        loopback = (ntohl(v4.sin_addr.s_addr) >> 24) == 127;
-        out.family = AF_INET;
-        out.size = sizeof v4;
-        std::memcpy(out.bytes, &v4, sizeof v4);
-    } else if (::inet_pton(AF_INET6, name.c_str(), &v6.sin6_addr) == 1) {
-        v6.sin6_family = AF_INET6;
-        v6.sin6_port = htons(port);
-        loopback = IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) != 0;
-        out.family = AF_INET6;
-        out.size = sizeof v6;
-        std::memcpy(out.bytes, &v6, sizeof v6);
-    } else {
+namespace {
+
+bool is_loopback(const Address& address) {
+    if (address.family == AF_INET) {
+        sockaddr_in a{};
+        std::memcpy(&a, address.bytes, sizeof a);
+        return (ntohl(a.sin_addr.s_addr) >> 24) == 127;
+    }
+    sockaddr_in6 a{};
+    std::memcpy(&a, address.bytes, sizeof a);
+    return IN6_IS_ADDR_LOOPBACK(&a.sin6_addr) != 0;
+}
+
+}  // namespace
+
+Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port, Reach reach) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_NUMERICSERV | (reach == Reach::loopback ? AI_NUMERICHOST : 0);
+    const std::string name = host == "localhost" && reach == Reach::loopback ? "127.0.0.1" : host;
+    addrinfo* list = nullptr;
+    // An empty name would mean "any interface".
+    const int error =
+        name.empty() ? EAI_NONAME : ::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &list);
+    if (error != 0) {
+        return reach == Reach::loopback ? Status{ErrorCode::invalid_argument,
+                                                 "address '" + host + "': expected a loopback address; others need TLS"}
+                                        : Status{name.empty() ? ErrorCode::invalid_argument : ErrorCode::io,
+                                                 "address '" + host + "': " + ::gai_strerror(error)};
+    }
+    std::vector<Address> found;
+    for (const addrinfo* at = list; at != nullptr && found.size() < kAddressesMax; at = at->ai_next) {
+        Address address;
+        if ((at->ai_family == AF_INET || at->ai_family == AF_INET6) && at->ai_addrlen <= sizeof address.bytes) {
+            address.family = at->ai_family;
+            address.size = at->ai_addrlen;
+            std::memcpy(address.bytes, at->ai_addr, at->ai_addrlen);
+            found.push_back(address);
+        }
+    }
+    ::freeaddrinfo(list);
+    if (found.empty()) {
+        return Status{ErrorCode::io, "address '" + host + "': neither IPv4 nor IPv6"};
+    }
+    if (reach == Reach::loopback && !is_loopback(found.front())) {
         return Status{ErrorCode::invalid_argument,
-                      "address '" + host + "': expected a numeric IPv4 or IPv6 address or localhost"};
+                      "address '" + host + "': only loopback is allowed without TLS: nothing would be encrypted and " +
+                          "nobody would be asked who they are"};
     }
-    if (!loopback) {
-        return Status{
-            ErrorCode::invalid_argument,
-            "address '" + host + "': only loopback is allowed, the protocol neither encrypts nor authenticates"};
-    }
-    return out;
+    return found;
 }
 
 Status set_lane_options(int fd, wire::Lane lane, const TcpOptions& options) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lynx/status.h"
 #include "transport/tcp/tcp.h"
@@ -33,7 +34,12 @@ private:
     int fd_ = -1;
 };
 
-/// An address of this machine's loopback interface.
+/// Where peers may be.
+enum class Reach : std::uint8_t {
+    loopback,  ///< on this machine, without asking a resolver: "127.0.0.1", "::1", "localhost"
+    anywhere,  ///< also names and addresses of other machines
+};
+
 struct Address {
     int family = 0;
     std::uint32_t size = 0;  ///< of the sockaddr
@@ -41,9 +47,13 @@ struct Address {
     [[nodiscard]] std::uint16_t port() const noexcept;
 };
 
-/// "127.0.0.1", "::1" or "localhost" and a port. invalid_argument for anything but a loopback address: the protocol
-/// does not encrypt and does not ask who is there.
-[[nodiscard]] Result<Address> loopback_address(const std::string& host, std::uint16_t port);
+/// The addresses of `host`, at most kAddressesMax, in the resolver's order; at least one. invalid_argument: not a host,
+/// or out of reach; io: the resolver does not know it. May block in the resolver.
+inline constexpr std::size_t kAddressesMax = 8;
+[[nodiscard]] Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port, Reach reach);
+
+/// Without TLS only loopback, unless plaintext is allowed.
+[[nodiscard]] Reach reach(const TcpOptions& options) noexcept;
 
 /// An io Status: "<what>: <strerror(error)>".
 [[nodiscard]] Status os_error(const std::string& what, int error);

@@ -1,10 +1,11 @@
-// TCP as a Link: two connections per pair of peers, one per lane. Loopback only: the protocol has no encryption and no
-// authentication. The transport contract is link.h; this header adds how links come to be.
+// TCP as a Link: two connections per pair of peers, one per lane, with TLS 1.3 inside unless both peers are on this
+// machine. The transport contract is link.h; this header adds how links come to be.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@
 #include "transport/link.h"
 
 namespace lynx::transport {
+
+class TlsContext;
 
 /// Marks: high AF41 (DSCP 34, interactive and elastic) with SO_PRIORITY 6 (TC_PRIO_INTERACTIVE, pfifo_fast's first
 /// band), low AF11 (DSCP 10, high-throughput data) with SO_PRIORITY 2 (TC_PRIO_BULK, its last). Not EF: that is for
@@ -30,14 +33,18 @@ struct TcpOptions {
     Nanos user_timeout = std::chrono::seconds(10);  ///< TCP_USER_TIMEOUT: unacknowledged data, 0: the kernel's default
     Nanos pairing_timeout = std::chrono::seconds(5);  ///< listener: from accept to the whole hello header
     std::size_t half_open_max = 32;                   ///< listener: connections not yet paired; the oldest give way
+    std::shared_ptr<const TlsContext> tls{};          ///< none: plaintext, and loopback only unless
+    bool allow_plaintext = false;                     ///< this says otherwise
+    /// Listener, in accept(): a connection that did not prove who it is or that spoke another protocol, and why.
+    std::function<void(const Status& why)> on_refused{};
 };
 
 /// A number for Hello::connection_id: random, never 0.
 [[nodiscard]] std::uint64_t make_connection_id();
 
 /// Connects both lanes. The session must then say hello with a connection id of make_connection_id(): that is what
-/// pairs the lanes on the other side. invalid_argument: not a loopback address; io: refused; timeout: `deadline`
-/// (SteadyClock) passed.
+/// pairs the lanes on the other side. invalid_argument: an address out of reach; io: refused; unauthenticated: the peer
+/// is not who it should be; timeout: `deadline` (SteadyClock) passed.
 [[nodiscard]] Result<std::unique_ptr<Link>> tcp_connect(const std::string& host, std::uint16_t port,
                                                         const TcpOptions& options, Nanos deadline);
 
@@ -45,13 +52,14 @@ struct TcpOptions {
 struct Accepted {
     std::unique_ptr<Link> link;
     std::uint64_t connection_id = 0;
+    std::string identity{};  ///< who it proved to be, printable; empty in plaintext
 };
 
 /// Listens and pairs connections by the connection id in the header of the first frame on each. One thread calls
 /// accept(); wake() may be called from any.
 class TcpListener {
 public:
-    /// Port 0: any free one. invalid_argument: not a loopback address; io: in use or refused.
+    /// Port 0: any free one. invalid_argument: an address out of reach; io: in use or refused.
     [[nodiscard]] static Result<std::unique_ptr<TcpListener>> listen(const std::string& host, std::uint16_t port,
                                                                      const TcpOptions& options);
     ~TcpListener();
@@ -59,9 +67,9 @@ public:
     TcpListener& operator=(const TcpListener&) = delete;
 
     [[nodiscard]] std::uint16_t port() const noexcept;
-    /// The next paired peer; empty when `deadline` (SteadyClock) passed or wake() was called. Connections that say
-    /// something else than hello, nothing in time, or the same lane twice are closed without a word. io: the listening
-    /// socket failed.
+    /// The next paired peer; empty when `deadline` (SteadyClock) passed or wake() was called. Connections that do not
+    /// prove who they are, say something else than hello, nothing in time, or the same lane twice are closed without a
+    /// word but TLS's own alert. Both lanes of a peer must prove the same identity. io: the listening socket failed.
     [[nodiscard]] Result<std::optional<Accepted>> accept(Nanos deadline);
     /// Ends an accept() in progress, or the next one. Thread-safe.
     void wake() noexcept;

@@ -6,10 +6,12 @@
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/try.h"
 #include "transport/tcp/tcp.h"
 #include "transport/tcp/tcp_link.h"
+#include "transport/tcp/tls.h"
 
 namespace lynx::transport {
 namespace {
@@ -44,6 +46,44 @@ Result<Fd> connect_one(const Address& address, const std::string& name, Nanos de
     return Status{ErrorCode::timeout, "connect to " + name + ": no answer before the deadline"};
 }
 
+/// Tries each address in turn; which of them answered. The last failure when none did.
+Result<std::size_t> connect_any(const std::vector<Address>& addresses, const std::string& name, Nanos deadline,
+                                Fd& socket) {
+    Status failed;
+    for (std::size_t at = 0; at < addresses.size(); ++at) {
+        Result<Fd> one = connect_one(addresses[at], name, deadline);
+        if (one.ok()) {
+            socket = std::move(one).value();
+            return at;
+        }
+        failed = one.status();
+    }
+    return failed;
+}
+
+/// Until the peer of every stream has proven who it is.
+Status prove(const std::array<std::unique_ptr<Stream>, wire::kLanes>& streams, Nanos deadline) {
+    const base::SteadyClock clock;
+    while (true) {
+        std::array<pollfd, wire::kLanes> entries{};
+        bool all = true;
+        for (std::size_t lane = 0; lane < wire::kLanes; ++lane) {
+            streams[lane]->flush();
+            LYNX_ASSIGN(const bool proven, streams[lane]->prove());
+            const short events = streams[lane]->held_bytes() > 0 ? POLLIN | POLLOUT : POLLIN;
+            entries[lane] = {proven ? -1 : streams[lane]->descriptor(), events, 0};
+            all = all && proven;
+        }
+        if (all) {
+            return {};
+        }
+        if (clock.now() >= deadline) {
+            return {ErrorCode::timeout, "no proof of who answers before the deadline"};
+        }
+        LYNX_TRY(poll_until(entries, deadline).status());
+    }
+}
+
 }  // namespace
 
 std::uint64_t make_connection_id() {
@@ -54,13 +94,22 @@ std::uint64_t make_connection_id() {
 
 Result<std::unique_ptr<Link>> tcp_connect(const std::string& host, std::uint16_t port, const TcpOptions& options,
                                           Nanos deadline) {
-    LYNX_ASSIGN(const Address address, loopback_address(host, port));
+    LYNX_ASSIGN(const std::vector<Address> addresses, resolve(host, port, reach(options)));
     const std::string name = host + " port " + std::to_string(port);
     std::array<Fd, wire::kLanes> sockets;
-    for (Fd& socket : sockets) {
-        LYNX_ASSIGN(socket, connect_one(address, name, deadline));
+    LYNX_ASSIGN(std::size_t at, connect_any(addresses, name, deadline, sockets[0]));
+    // The other lane goes to the same machine.
+    LYNX_ASSIGN(sockets[1], connect_one(addresses[at], name, deadline));
+    std::array<std::unique_ptr<Stream>, wire::kLanes> streams;
+    for (std::size_t lane = 0; lane < wire::kLanes; ++lane) {
+        if (options.tls == nullptr) {
+            streams[lane] = plain_stream(std::move(sockets[lane]));
+        } else {
+            LYNX_ASSIGN(streams[lane], options.tls->connecting(std::move(sockets[lane]), host));
+        }
     }
-    LYNX_ASSIGN(std::unique_ptr<TcpLink> link, TcpLink::make(std::move(sockets), {}, options));
+    LYNX_TRY(prove(streams, deadline).with_context("connect to " + name));
+    LYNX_ASSIGN(std::unique_ptr<TcpLink> link, TcpLink::make(std::move(streams), {}, options));
     return std::unique_ptr<Link>(std::move(link));
 }
 

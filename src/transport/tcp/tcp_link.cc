@@ -2,39 +2,15 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <string>
-#include <system_error>
 #include <utility>
 
 #include "base/try.h"
 
 namespace lynx::transport {
-namespace {
-
-/// What an errno of a connected socket means for the peer.
-Status socket_error(int error) {
-    switch (error) {
-        case EPIPE:
-        case ECONNRESET:
-        case ECONNABORTED:
-        case ETIMEDOUT:
-        case EHOSTUNREACH:
-        case ENETUNREACH:
-        case ENETDOWN: return {ErrorCode::peer_lost, "the connection broke: " + std::generic_category().message(error)};
-        default: return os_error("socket", error);
-    }
-}
-
-bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
-
-}  // namespace
-
 Result<int> poll_until(std::span<pollfd> entries, Nanos deadline) {
     timespec limit{};
     timespec* timeout = nullptr;
@@ -76,79 +52,63 @@ bool drain_event(const Fd& event) noexcept {
     return ::read(event.get(), &count, sizeof count) == static_cast<ssize_t>(sizeof count);
 }
 
-TcpLink::TcpLink(std::array<Fd, wire::kLanes> sockets, std::array<base::Bytes, wire::kLanes> replay, Fd event) noexcept
-    : sockets_(std::move(sockets)), replay_(std::move(replay)), event_(std::move(event)) {}
+TcpLink::TcpLink(std::array<std::unique_ptr<Stream>, wire::kLanes> streams,
+                 std::array<base::Bytes, wire::kLanes> replay, Fd event) noexcept
+    : streams_(std::move(streams)), replay_(std::move(replay)), event_(std::move(event)) {}
 
-Result<std::unique_ptr<TcpLink>> TcpLink::make(std::array<Fd, wire::kLanes> sockets,
+Result<std::unique_ptr<TcpLink>> TcpLink::make(std::array<std::unique_ptr<Stream>, wire::kLanes> streams,
                                                std::array<base::Bytes, wire::kLanes> replay,
                                                const TcpOptions& options) {
     for (const Lane lane : {Lane::high, Lane::low}) {
-        LYNX_TRY(set_lane_options(sockets[static_cast<std::size_t>(lane)].get(), lane, options));
+        LYNX_TRY(set_lane_options(streams[static_cast<std::size_t>(lane)]->descriptor(), lane, options));
     }
     LYNX_ASSIGN(Fd event, make_event());
-    return std::unique_ptr<TcpLink>(new TcpLink(std::move(sockets), std::move(replay), std::move(event)));
+    return std::unique_ptr<TcpLink>(new TcpLink(std::move(streams), std::move(replay), std::move(event)));
 }
 
 Result<std::size_t> TcpLink::write(Lane lane, base::ByteView bytes) {
-    const Fd& socket = sockets_[static_cast<std::size_t>(lane)];
-    if (!socket.valid()) {
+    if (!open()) {
         return Status{ErrorCode::io, "the link is closed"};
     }
-    if (bytes.empty()) {
-        return std::size_t{0};
-    }
-    const ssize_t n = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (n >= 0) {
-        return static_cast<std::size_t>(n);
-    }
-    if (would_block(errno)) {
-        return std::size_t{0};
-    }
-    return socket_error(errno);
+    return streams_[static_cast<std::size_t>(lane)]->write(bytes);
 }
 
 Result<std::size_t> TcpLink::read(Lane lane, std::span<std::byte> buffer) {
     const auto l = static_cast<std::size_t>(lane);
-    if (!sockets_[l].valid()) {
+    if (!open()) {
         return Status{ErrorCode::io, "the link is closed"};
-    }
-    if (buffer.empty()) {
-        return std::size_t{0};
     }
     if (replayed_[l] < replay_[l].size()) {
         const std::size_t n = std::min(buffer.size(), replay_[l].size() - replayed_[l]);
-        std::memcpy(buffer.data(), replay_[l].data() + replayed_[l], n);
+        std::copy_n(replay_[l].begin() + static_cast<std::ptrdiff_t>(replayed_[l]), n, buffer.begin());
         replayed_[l] += n;
         return n;
     }
-    const ssize_t n = ::recv(sockets_[l].get(), buffer.data(), buffer.size(), 0);
-    if (n > 0) {
-        return static_cast<std::size_t>(n);
-    }
-    if (n == 0) {
-        return Status{ErrorCode::peer_lost, "the peer closed the connection"};
-    }
-    if (would_block(errno)) {
-        return std::size_t{0};
-    }
-    return socket_error(errno);
+    return streams_[l]->read(buffer);
 }
 
 Status TcpLink::wait(Interest interest, Nanos deadline) {
-    const bool open = sockets_[0].valid() && sockets_[1].valid();
-    if (!open) {
+    if (!open()) {
         return {ErrorCode::io, "the link is closed"};
     }
-    if (replayed_[0] < replay_[0].size() || replayed_[1] < replay_[1].size()) {
-        return {};
+    std::array<pollfd, wire::kLanes + 1> entries{};
+    for (std::size_t l = 0; l < wire::kLanes; ++l) {
+        if (replayed_[l] < replay_[l].size() || streams_[l]->may_hold_input()) {
+            return {};
+        }
+        const bool interested = l == static_cast<std::size_t>(Lane::high) ? interest.write_high : interest.write_low;
+        const bool writing = interested || streams_[l]->held_bytes() > 0;
+        entries[l] = {streams_[l]->descriptor(), static_cast<short>(writing ? POLLIN | POLLOUT : POLLIN), 0};
     }
-    const auto events = [](bool write) { return static_cast<short>(write ? POLLIN | POLLOUT : POLLIN); };
-    std::array<pollfd, 3> entries{{{sockets_[0].get(), events(interest.write_high), 0},
-                                   {sockets_[1].get(), events(interest.write_low), 0},
-                                   {event_.get(), POLLIN, 0}}};
+    entries[wire::kLanes] = {event_.get(), POLLIN, 0};
     LYNX_ASSIGN(const int ready, poll_until(entries, deadline));
-    if (ready > 0 && entries[2].revents != 0) {
+    if (ready > 0 && entries[wire::kLanes].revents != 0) {
         drain_event(event_);
+    }
+    for (std::size_t l = 0; l < wire::kLanes; ++l) {
+        if ((entries[l].revents & POLLOUT) != 0) {
+            streams_[l]->flush();
+        }
     }
     return {};
 }
@@ -156,17 +116,25 @@ Status TcpLink::wait(Interest interest, Nanos deadline) {
 void TcpLink::wake() noexcept { signal_event(event_); }
 
 void TcpLink::shutdown() noexcept {
-    for (const Fd& socket : sockets_) {
-        if (socket.valid()) {
-            ::shutdown(socket.get(), SHUT_WR);
+    for (const auto& stream : streams_) {
+        if (stream != nullptr) {
+            stream->shutdown();
         }
     }
 }
 
 void TcpLink::close() noexcept {
-    for (Fd& socket : sockets_) {
-        socket.reset();
+    for (auto& stream : streams_) {
+        stream.reset();
     }
+}
+
+std::size_t TcpLink::held_bytes() const noexcept {
+    std::size_t held = 0;
+    for (const auto& stream : streams_) {
+        held += stream != nullptr ? stream->held_bytes() : 0;
+    }
+    return held;
 }
 
 }  // namespace lynx::transport
