@@ -1,6 +1,7 @@
 #include "cli_options.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -76,6 +77,30 @@ void add_model_file_options(CLI::App& app, lynx::ModelConfig& model) {
 void add_model_options(CLI::App& app, lynx::ModelConfig& model) {
     add_model_file_options(app, model);
     app.add_option("--threads", model.threads, "inference threads of a node")->capture_default_str();
+}
+
+void add_security_options(CLI::App& app, lynx::PeerSecurity& security) {
+    const std::vector<CLI::Option*> tls = {
+        app.add_option("--tls-cert", security.certificate, "PEM file: this node's certificate, chain behind it"),
+        app.add_option("--tls-key", security.private_key, "PEM file: its private key"),
+        app.add_option("--tls-ca", security.authority, "PEM file: the authority that signs the peers' certificates"),
+        app.add_option("--tls-name", security.peer_name,
+                       "name or address that the peer's certificate must carry; a decode node: the host it calls"),
+        app.add_option("--key-file", security.key_file,
+                       "pre-shared keys instead of certificates: lines of NAME:64 hexadecimal digits"),
+    };
+    CLI::Option* plaintext = app.add_flag_callback(
+        "--allow-plaintext",
+        [&security] {
+            security.allow_plaintext = true;
+            std::fprintf(stderr,
+                         "lynxkv: warning: --allow-plaintext: whoever is on the network can read and change "
+                         "prompts and KV\n");
+        },
+        "do without TLS beyond loopback");
+    for (CLI::Option* option : tls) {
+        plaintext->excludes(option);
+    }
 }
 
 void add_link_options(CLI::App& app, LinkOptions& link) {

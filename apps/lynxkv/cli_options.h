@@ -33,6 +33,8 @@ inline constexpr std::size_t kPromptFileBytesMax = std::size_t{64} << 20;
 void add_model_options(CLI::App& app, lynx::ModelConfig& model);
 /// All of them but the inference threads.
 void add_model_file_options(CLI::App& app, lynx::ModelConfig& model);
+/// The ways to prove who one is. Plaintext beyond loopback is warned of on stderr.
+void add_security_options(CLI::App& app, lynx::PeerSecurity& security);
 void add_link_options(CLI::App& app, LinkOptions& link);
 /// `use` is told each profile's name once it is loaded; a profile that cannot be is wrong usage.
 void add_profile_option(CLI::App& app, std::function<void(const std::string& name)> use);

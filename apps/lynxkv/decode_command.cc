@@ -67,6 +67,7 @@ void add_decode_command(CLI::App& app, Context context) {
     command->add_option("--prefill", a->config.prefill, "HOST:PORT of the prefill node")->required();
     add_model_options(*command, a->config.model);
     add_link_options(*command, a->link);
+    add_security_options(*command, a->config.security);
     command->add_option("--connect-timeout", a->config.connect_timeout_s, "seconds to wait for the prefill node")
         ->capture_default_str();
     command

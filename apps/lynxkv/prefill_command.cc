@@ -42,7 +42,9 @@ void add_prefill_command(CLI::App& app, Context context) {
     a->config.model.sequences = 2;
     add_model_options(*command, a->config.model);
     add_link_options(*command, a->link);
-    command->add_option("--listen", a->config.listen, "HOST:PORT, loopback only; port 0 picks a free one")
+    add_security_options(*command, a->config.security);
+    command
+        ->add_option("--listen", a->config.listen, "HOST:PORT; port 0 picks a free one; beyond loopback TLS is needed")
         ->capture_default_str();
     command->add_option("--sequences", a->config.model.sequences, "prompts whose KV is kept")->capture_default_str();
     command->add_option("--peer-timeout", a->config.peer_timeout_s, "seconds of silence after which a peer is dead")

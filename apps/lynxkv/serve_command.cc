@@ -28,6 +28,10 @@ int run(Arguments& a, const Context& context) {
     a.config.decode.link = link.value();
     std::optional<PrefillChild> child;
     if (a.prefill.empty()) {
+        if (a.config.decode.security.tls()) {
+            return exit_code({lynx::ErrorCode::invalid_argument,
+                              "certificates and keys are for a prefill node elsewhere: name it with --prefill"});
+        }
         std::vector<std::string> arguments = model_arguments(a.config.decode.model);
         const std::vector<std::string> shaped = a.link.arguments();
         arguments.insert(arguments.end(), shaped.begin(), shaped.end());
@@ -62,6 +66,7 @@ void add_serve_command(CLI::App& app, Context context) {
     command->add_option("--sequences", a->config.decode.model.sequences, "requests that run at once")
         ->capture_default_str();
     add_link_options(*command, a->link);
+    add_security_options(*command, a->config.decode.security);
     add_codec_options(*command, a->config.defaults.codec);
     command->add_option("--window", a->config.defaults.window, "draft exactly this many tokens; default: adaptive");
     command->add_option("--queue", a->config.queue_max, "requests that may wait; more are answered 429")

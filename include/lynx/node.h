@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lynx/codec.h"
+#include "lynx/security.h"
 #include "lynx/status.h"
 
 namespace lynx {
@@ -39,7 +40,8 @@ struct ModelConfig {
 
 struct PrefillConfig {
     ModelConfig model;
-    std::string listen = "127.0.0.1:0";  ///< loopback only; port 0 picks a free one
+    std::string listen = "127.0.0.1:0";  ///< HOST:PORT; port 0 picks a free one
+    PeerSecurity security;
     LinkEmulation link;
     double peer_timeout_s = 5;  ///< silence after which a peer counts as dead
     /// Called once with the bound port when connections are accepted.
@@ -54,6 +56,7 @@ struct PrefillConfig {
 struct DecodeConfig {
     ModelConfig model;
     std::string prefill = "127.0.0.1:0";  ///< HOST:PORT of the prefill node
+    PeerSecurity security;
     LinkEmulation link;
     double connect_timeout_s = 10;
     double peer_timeout_s = 5;

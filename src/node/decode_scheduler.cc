@@ -49,6 +49,7 @@ struct DecodeScheduler::Job {
 
 Result<std::unique_ptr<DecodeScheduler>> DecodeScheduler::open(const DecodeConfig& config, std::size_t queue_max) {
     std::unique_ptr<DecodeScheduler> scheduler(new DecodeScheduler(config, queue_max));
+    LYNX_ASSIGN(scheduler->tcp_options_, tcp_options(config.security));
     LYNX_ASSIGN(scheduler->engine_, open_engine(config.model, true));
     LYNX_TRY(scheduler->connect());
     for (std::uint32_t seq = scheduler->engine_->info().sequences; seq > 0; --seq) {
@@ -94,9 +95,9 @@ Status DecodeScheduler::peer_status() const {
 Status DecodeScheduler::connect() {
     connect_again_ = clock_.now() + kLookAgain;
     LYNX_ASSIGN(const Endpoint endpoint, parse_endpoint(config_.prefill));
-    LYNX_ASSIGN(
-        std::unique_ptr<transport::Link> link,
-        node::connect(endpoint, config_.link, clock_, clock_.now() + base::from_seconds(config_.connect_timeout_s)));
+    LYNX_ASSIGN(std::unique_ptr<transport::Link> link,
+                node::connect(endpoint, tcp_options_, config_.link, clock_,
+                              clock_.now() + base::from_seconds(config_.connect_timeout_s)));
     wire::SessionOptions options = session_options(engine_->info(), wire::Role::decode, config_.peer_timeout_s);
     options.hello.connection_id = transport::make_connection_id();
     LYNX_ASSIGN(std::shared_ptr<PeerIo> peer, PeerIo::open(std::move(link), std::move(options), clock_));

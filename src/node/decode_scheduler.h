@@ -25,6 +25,7 @@
 #include "node/doorbell.h"
 #include "node/peer_io.h"
 #include "node/request_observer.h"
+#include "transport/tcp/tcp.h"
 
 namespace lynx::node {
 
@@ -78,6 +79,7 @@ private:
     void finish(Job& job, const Status& status);
 
     DecodeConfig config_;
+    transport::TcpOptions tcp_options_;
     std::size_t queue_max_;
     base::SteadyClock clock_;
     std::unique_ptr<engine::Engine> engine_;

@@ -5,7 +5,7 @@
 #include "base/try.h"
 #include "base/units.h"
 #include "transport/emulated_link.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/tls.h"
 
 namespace lynx {
 
@@ -22,6 +22,9 @@ Result<Endpoint> parse_endpoint(const std::string& text) {
     Endpoint endpoint;
     if (colon != std::string::npos && colon > 0) {
         endpoint.host = text.substr(0, colon);
+        if (endpoint.host.starts_with('[') && endpoint.host.ends_with(']')) {
+            endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
+        }
         const char* end = text.data() + text.size();
         const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, endpoint.port);
         if (error == std::errc{} && stop == end) {
@@ -43,10 +46,20 @@ std::unique_ptr<transport::Link> shape(std::unique_ptr<transport::Link> link, co
         clock);
 }
 
-Result<std::unique_ptr<transport::Link>> connect(const Endpoint& endpoint, const LinkEmulation& emulation,
-                                                 const base::Clock& clock, base::Nanos deadline) {
+Result<transport::TcpOptions> tcp_options(const PeerSecurity& security) {
+    transport::TcpOptions options;
+    if (security.tls()) {
+        LYNX_ASSIGN(options.tls, transport::TlsContext::load(security));
+    }
+    options.allow_plaintext = security.allow_plaintext;
+    return options;
+}
+
+Result<std::unique_ptr<transport::Link>> connect(const Endpoint& endpoint, const transport::TcpOptions& options,
+                                                 const LinkEmulation& emulation, const base::Clock& clock,
+                                                 base::Nanos deadline) {
     LYNX_ASSIGN(std::unique_ptr<transport::Link> link,
-                transport::tcp_connect(endpoint.host, endpoint.port, {}, deadline));
+                transport::tcp_connect(endpoint.host, endpoint.port, options, deadline));
     return shape(std::move(link), emulation, clock);
 }
 

@@ -55,6 +55,31 @@ private:
     std::vector<Entry> entries_;
 };
 
+/// Tells of connections that were refused: at most one line a second, for anybody can make them.
+class RefusalLog {
+public:
+    RefusalLog(const base::Clock& clock, std::function<void(const std::string&)> log)
+        : clock_(clock), log_(std::move(log)) {}
+
+    void operator()(const Status& why) {
+        const base::Nanos now = clock_.now();
+        if (now < quiet_until_) {
+            ++untold_;
+            return;
+        }
+        quiet_until_ = now + std::chrono::seconds(1);
+        log_("connection refused: " + why.to_string() +
+             (untold_ == 0 ? "" : ", and " + std::to_string(untold_) + " more before it"));
+        untold_ = 0;
+    }
+
+private:
+    const base::Clock& clock_;
+    std::function<void(const std::string&)> log_;
+    base::Nanos quiet_until_{0};
+    std::size_t untold_ = 0;
+};
+
 /// Until the peer is gone (its status), or stop is requested (ok, its requests are aborted first). Runs on the peer's own thread.
 Status serve_peer(PrefillService& service, wire::Session& session, transport::Link& link, const base::Clock& clock,
                   const std::stop_token& stop) {
@@ -83,8 +108,10 @@ Status run_prefill_node(const PrefillConfig& config, std::stop_token stop) {
         }
     };
     LYNX_ASSIGN(const Endpoint endpoint, parse_endpoint(config.listen));
+    LYNX_ASSIGN(transport::TcpOptions tcp, tcp_options(config.security));
+    tcp.on_refused = RefusalLog(clock, log);
     LYNX_ASSIGN(const std::unique_ptr<transport::TcpListener> listener,
-                transport::TcpListener::listen(endpoint.host, endpoint.port, {}));
+                transport::TcpListener::listen(endpoint.host, endpoint.port, tcp));
     LYNX_ASSIGN(const std::unique_ptr<engine::Engine> engine, open_engine(config.model, false));
     PrefillWorker worker(*engine);
     PeerThreads peers;
@@ -108,13 +135,14 @@ Status run_prefill_node(const PrefillConfig& config, std::stop_token stop) {
         options.hello.connection_id = accepted->connection_id;
         // Shared with notifications of jobs that may outlive the peer.
         std::shared_ptr<transport::Link> link = shape(std::move(accepted->link), config.link, clock);
-        peers.start([&, link, options](const std::stop_token& peer_stop) {
+        const std::string who = accepted->identity.empty() ? "peer" : "peer " + accepted->identity;
+        peers.start([&, link, options, who](const std::stop_token& peer_stop) {
             const std::stop_callback wake_link(peer_stop, [link] { link->wake(); });
             wire::Session session(options, clock.now());
             PrefillService service(*engine, worker, {.notify = [link] { link->wake(); }, .log = log});
             const Status status = serve_peer(service, session, *link, clock, peer_stop);
             transport::finish(session, *link, clock, clock.now() + transport::kLinger);
-            log("peer left: " + status.to_string());
+            log(who + " left: " + status.to_string());
         });
     }
     return {};

@@ -189,6 +189,7 @@ class Bad(Case):
     def test_addresses(self):
         self.check(["loopback"], "prefill", *FAKE, "--listen", "0.0.0.0:0")
         self.check(["loopback"], "prefill", *FAKE, "--listen", "192.0.2.1:0")
+        self.check(["loopback"], "prefill", *FAKE, "--listen", "[::]:0")
         self.check(["HOST:PORT"], "prefill", *FAKE, "--listen", "7070")
         self.check(["HOST:PORT"], "decode", *FAKE, "-p", "x", "--prefill", "127.0.0.1:99999")
         self.check([], "decode", *FAKE, "-p", "x", "--prefill", "127.0.0.1:1")

@@ -20,8 +20,8 @@ def run(*args, timeout=60, stdin=None):
 class Prefill:
     """A prefill node as its own process, as a context manager; .address once it listens."""
 
-    def __init__(self, *args, model=FAKE):
-        self.process = subprocess.Popen([BINARY, "prefill", "--listen", "127.0.0.1:0", *model, *map(str, args)],
+    def __init__(self, *args, model=FAKE, listen="127.0.0.1:0"):
+        self.process = subprocess.Popen([BINARY, "prefill", "--listen", listen, *model, *map(str, args)],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.process.stdout.readline().strip()
         assert line.startswith("listening on "), (line, self.process.stderr.read())

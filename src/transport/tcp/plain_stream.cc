@@ -32,10 +32,13 @@ public:
         }
         const ssize_t n = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
         if (n > 0) {
+            heard_ = true;
             return static_cast<std::size_t>(n);
         }
         if (n == 0) {
-            return Status{ErrorCode::peer_lost, "the peer closed the connection"};
+            return Status{ErrorCode::peer_lost,
+                          heard_ ? "the peer closed the connection"
+                                 : "the peer closed the connection without a word; it may expect TLS"};
         }
         return would_block(errno) ? Result<std::size_t>(std::size_t{0}) : socket_error(errno);
     }
@@ -45,6 +48,7 @@ public:
 
 private:
     Fd socket_;
+    bool heard_ = false;
 };
 
 }  // namespace

@@ -292,13 +292,14 @@ private:
     Status failure(int why) const {
         const int reason = ERR_GET_REASON(ERR_peek_error());
         const bool ended = why == SSL_ERROR_SSL && reason == SSL_R_UNEXPECTED_EOF_WHILE_READING;
-        if (!ended && wire_.error() != 0) {
-            return socket_error(wire_.error());
-        }
-        if (ended || why == SSL_ERROR_SYSCALL) {
+        if (ended || why == SSL_ERROR_SYSCALL || wire_.error() != 0) {
             ERR_clear_error();
-            return proven_ ? Status{ErrorCode::peer_lost, "the peer closed the connection without saying so"}
-                           : Status{ErrorCode::unauthenticated, "TLS: the peer hung up during the handshake"};
+            if (!proven_) {
+                return {ErrorCode::peer_lost, "the peer hung up during the TLS handshake; it may not expect TLS"};
+            }
+            return ended || wire_.error() == 0
+                       ? Status{ErrorCode::peer_lost, "the peer closed the connection without saying so"}
+                       : socket_error(wire_.error());
         }
         const long verdict = SSL_get_verify_result(ssl_.get());
         std::string text = "TLS: " + openssl_error();
