@@ -9,6 +9,7 @@ void add_bench_command(CLI::App& app, Context context) {
     add_bench_e2e(*bench, context);
     add_bench_codec(*bench, context);
     add_bench_accept(*bench, context);
+    add_bench_link(*bench, context);
     add_bench_ablation(*bench, context);
 }
 

@@ -13,6 +13,7 @@ namespace lynxkv {
 void add_bench_e2e(CLI::App& bench, Context context);
 void add_bench_codec(CLI::App& bench, Context context);
 void add_bench_accept(CLI::App& bench, Context context);
+void add_bench_link(CLI::App& bench, Context context);
 void add_bench_ablation(CLI::App& bench, Context context);
 
 /// One line of progress on stderr.
@@ -22,7 +23,7 @@ inline void print_progress(const std::string& line) { std::fprintf(stderr, "%s\n
 template <class Report>
 int print_report(const lynx::Result<Report>& report, bool json) {
     if (report.ok()) {
-        std::printf("%s\n", (json ? lynx::to_json(report.value()) : lynx::to_table(report.value())).c_str());
+        std::printf("%s\n", (json ? to_json(report.value()) : to_table(report.value())).c_str());
     }
     return exit_code(report.status());
 }

@@ -1,17 +1,15 @@
 // The prefill node: one inference thread, one thread per connected decode node, a listener.
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
-#include <vector>
 
 #include "base/try.h"
 #include "lynx/node.h"
 #include "node/endpoint.h"
 #include "node/model.h"
+#include "node/peer_threads.h"
 #include "node/prefill_service.h"
 #include "node/prefill_worker.h"
 #include "node/session_options.h"
@@ -24,36 +22,6 @@ namespace node {
 namespace {
 
 constexpr std::size_t kPeersMax = 64;
-
-/// The peers' threads. Finished ones are joined when the next peer comes, all at the end.
-class PeerThreads {
-public:
-    ~PeerThreads() {
-        for (Entry& entry : entries_) {
-            entry.thread.request_stop();
-        }
-    }
-
-    void start(std::function<void(const std::stop_token&)> run) {
-        auto done = std::make_shared<std::atomic<bool>>(false);
-        entries_.push_back({done, std::jthread([done, run = std::move(run)](const std::stop_token& stop) {
-                                run(stop);
-                                *done = true;
-                            })});
-    }
-
-    [[nodiscard]] std::size_t live() {
-        std::erase_if(entries_, [](const Entry& entry) { return entry.done->load(); });
-        return entries_.size();
-    }
-
-private:
-    struct Entry {
-        std::shared_ptr<std::atomic<bool>> done;
-        std::jthread thread;
-    };
-    std::vector<Entry> entries_;
-};
 
 /// Tells of connections that were refused: at most one line a second, for anybody can make them.
 class RefusalLog {
