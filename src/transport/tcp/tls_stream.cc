@@ -163,8 +163,8 @@ public:
         BIO_set_data(bio, &wire_);
         BIO_set_init(bio, 1);
         SSL_set_bio(ssl_.get(), bio, bio);
-        SSL_set_mode(ssl_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE);
         SSL_set_read_ahead(ssl_.get(), 1);
+        SSL_set_default_read_buffer_len(ssl_.get(), kReceiveBytes);
         return {};
     }
 
@@ -213,8 +213,8 @@ public:
             sealed_bytes_ = 0;
         }
         ERR_clear_error();
-        // One record; it cannot block, whatever it seals is taken by hold().
-        const int n = SSL_write(ssl_.get(), bytes.data(), static_cast<int>(std::min(bytes.size(), kRecordBytes)));
+        // It cannot block: whatever it seals is taken by hold().
+        const int n = SSL_write(ssl_.get(), bytes.data(), static_cast<int>(std::min(bytes.size(), kSealBytes)));
         if (n <= 0) {
             return outcome(n);
         }
@@ -273,7 +273,9 @@ public:
     }
 
 private:
-    static constexpr std::size_t kRecordBytes = 16384;
+    // Records per system call: one by one, waking the other side costs more than the cipher does.
+    static constexpr std::size_t kSealBytes = std::size_t{1} << 16;
+    static constexpr std::size_t kReceiveBytes = std::size_t{1} << 17;
 
     /// What a call of OpenSSL that returned `result` <= 0 means: 0 (would block) or the failure.
     Result<std::size_t> outcome(int result) {
