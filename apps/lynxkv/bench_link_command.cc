@@ -43,8 +43,8 @@ int run(Arguments& a, const Context& context) {
 void add_bench_link(CLI::App& bench, Context context) {
     auto a = std::make_shared<Arguments>();
     lynx::LinkBenchConfig& config = a->config;
-    CLI::App* command =
-        bench.add_subcommand("link", "goodput, anchors under load, CPU and fairness of the transports, without a model");
+    CLI::App* command = bench.add_subcommand(
+        "link", "goodput, anchors under load, CPU and fairness of the transports, without a model");
     CLI::Option* listen = command->add_option("--listen", a->listen, "HOST:PORT; only be a source, until told to stop");
     CLI::Option* connect =
         command->add_option("--connect", config.connect, "HOST:PORT of a source; default: sources of this process");

@@ -13,7 +13,7 @@ SignalStop::SignalStop() {
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    watcher_ = std::jthread([this, set](std::stop_token done) {
+    watcher_ = std::jthread([this, set](const std::stop_token& done) {
         constexpr timespec kPoll{0, 100'000'000};
         while (!done.stop_requested()) {
             if (sigtimedwait(&set, nullptr, &kPoll) > 0) {

@@ -31,10 +31,11 @@ struct LinkSourceConfig {
 struct LinkBenchConfig {
     /// HOST:PORT of a source. Empty: sources of this process on loopback, one transport after the other, among them plain sockets.
     std::string connect;
-    PeerSecurity security;          ///< with connect
-    LinkEmulation link;             ///< of what sources of this process send
-    std::uint32_t peers = 1;        ///< connected at once; 1 to kLinkPeersMax
-    std::uint32_t requests = 4;     ///< per peer whose residuals are under way at any moment of the load; 1 to kLinkRequestsMax
+    PeerSecurity security;    ///< with connect
+    LinkEmulation link;       ///< of what sources of this process send
+    std::uint32_t peers = 1;  ///< connected at once; 1 to kLinkPeersMax
+    std::uint32_t requests =
+        4;  ///< per peer whose residuals are under way at any moment of the load; 1 to kLinkRequestsMax
     std::uint32_t frame_kib = 128;  ///< payload of a frame: an 8B model's 4-bit page of 256 tokens, one layer, K or V
     std::uint32_t anchor_frames = 32;  ///< of the request whose anchors are timed; even
     std::uint32_t probes = 20;         ///< such requests, one after the other, per round: idle, then under load
@@ -58,9 +59,9 @@ struct LinkLatency {
 };
 
 struct LinkBenchRow {
-    std::string transport;   ///< "socket" (one plain TCP connection, no session), "tcp", "tls"
-    double goodput_mbit = 0; ///< payload of all peers under load alone, 1e6 bit/s
-    double vs_socket = 0;    ///< its share of the plain socket's in this run; 0 where there was none
+    std::string transport;    ///< "socket" (one plain TCP connection, no session), "tcp", "tls"
+    double goodput_mbit = 0;  ///< payload of all peers under load alone, 1e6 bit/s
+    double vs_socket = 0;     ///< its share of the plain socket's in this run; 0 where there was none
     std::optional<LinkLatency> anchors_idle_ms;
     std::optional<LinkLatency> anchors_loaded_ms;
     double frame_ms = 0;  ///< one frame at that goodput: what an anchor can't overtake

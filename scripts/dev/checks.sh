@@ -20,6 +20,7 @@ check_format() {
 check_tidy() {
     say "running clang-tidy"
     configure clang
+    cmake --build build-clang --target lynx_build_info >/dev/null  # writes a header
     with_lock clang-tidy "$root/.venv/bin/python" scripts/dev/tidy.py --build build-clang --cache "$cache/tidy" --jobs "$jobs" "$@"
 }
 

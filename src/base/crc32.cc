@@ -62,8 +62,8 @@ __attribute__((target("avx2,pclmul,vpclmulqdq"))) void fold(const std::byte* p, 
 }
 
 bool can_fold() noexcept {
-    static const bool can = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0;
-    return can;
+    static const bool kCan = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0;
+    return kCan;
 }
 
 #endif

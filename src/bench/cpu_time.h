@@ -1,7 +1,7 @@
 // CPU time that was spent, for benchmarks.
 #pragma once
 
-#include <time.h>
+#include <ctime>
 
 namespace lynx::bench {
 

@@ -1,12 +1,12 @@
 // lynxkv bench link: the transports side by side, in turn, round after round.
 #include "lynx/link_bench.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -35,11 +35,10 @@ constexpr double kP99 = 0.99;
 
 Status check(const LinkBenchConfig& config) {
     const auto range = [](const char* name, std::uint32_t value, std::uint32_t low, std::uint32_t high) {
-        return value >= low && value <= high
-                   ? Status{}
-                   : Status{ErrorCode::invalid_argument, std::string(name) + ": expected " + std::to_string(low) +
-                                                             " to " + std::to_string(high) + ", actual " +
-                                                             std::to_string(value)};
+        return value >= low && value <= high ? Status{}
+                                             : Status{ErrorCode::invalid_argument,
+                                                      std::string(name) + ": expected " + std::to_string(low) + " to " +
+                                                          std::to_string(high) + ", actual " + std::to_string(value)};
     };
     LYNX_TRY(range("peers", config.peers, 1, kLinkPeersMax));
     LYNX_TRY(range("requests", config.requests, 1, kLinkRequestsMax));
@@ -206,9 +205,8 @@ Status measure(const Subject& subject, const LinkBenchConfig& config, Samples& s
         LYNX_ASSIGN(auto sink, LinkSink::open(std::move(link)));
         sinks.push_back(std::move(sink));
     }
-    const LinkPhase idle{.probes = config.probes,
-                         .anchor_frames = config.anchor_frames,
-                         .frame_bytes = config.frame_kib * 1024};
+    const LinkPhase idle{
+        .probes = config.probes, .anchor_frames = config.anchor_frames, .frame_bytes = config.frame_kib * 1024};
     LinkPhase load = idle;
     load.requests = config.requests;
     load.warm_up = kWarmUp;

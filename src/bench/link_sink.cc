@@ -58,8 +58,8 @@ Result<LinkMeasured> LinkSink::run(const LinkPhase& phase, const std::stop_token
             break;
         }
         if (!live_.empty() && now - last_page_ > kSilence) {
-            return Status{ErrorCode::timeout, "the source sent nothing for " +
-                                                  std::to_string(base::to_seconds(kSilence)) + " s"};
+            return Status{ErrorCode::timeout,
+                          "the source sent nothing for " + std::to_string(base::to_seconds(kSilence)) + " s"};
         }
         while (live_.size() - (probe_ != 0 ? 1 : 0) < phase.requests) {
             LYNX_TRY(ask(phase, false));

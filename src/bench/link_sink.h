@@ -21,8 +21,8 @@ struct LinkPhase {
     std::uint32_t probes = 0;         ///< requests for anchors alone, one after the other
     std::uint32_t anchor_frames = 0;  ///< of a probe, even
     std::uint32_t frame_bytes = 0;
-    base::Nanos warm_up{0};           ///< before anything counts
-    base::Nanos duration{0};          ///< then, at least; probes may take longer
+    base::Nanos warm_up{0};   ///< before anything counts
+    base::Nanos duration{0};  ///< then, at least; probes may take longer
 };
 
 struct LinkMeasured {

@@ -21,7 +21,8 @@ wire::SessionOptions opaque_session(wire::Role role, std::uint64_t connection_id
 }
 
 wire::Request opaque_request(std::uint64_t id, std::uint32_t pages, const Opaque& opaque) {
-    wire::Request request{.request = id, .generation = 1, .prompt = {}, .codec = kCodec, .codec_params = {}, .sampler = {}};
+    wire::Request request{
+        .request = id, .generation = 1, .prompt = {}, .codec = kCodec, .codec_params = {}, .sampler = {}};
     request.prompt.resize(pages);
     request.page_tokens = 1;
     request.tiers = static_cast<std::uint8_t>(opaque.frame_bytes.size());

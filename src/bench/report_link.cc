@@ -41,11 +41,12 @@ std::string to_json(const LinkBenchReport& report) {
 std::string to_table(const LinkBenchReport& report) {
     using bench::format;
     const LinkBenchConfig& c = report.config;
-    std::string out = format("%s, frames of %u KiB, %u peer%s with %u requests each; anchors: %u frames, ms\n\n",
-                             report.machine.c_str(), c.frame_kib, c.peers, c.peers == 1 ? "" : "s", c.requests,
-                             c.anchor_frames);
+    std::string out =
+        format("%s, frames of %u KiB, %u peer%s with %u requests each; anchors: %u frames, ms\n\n",
+               report.machine.c_str(), c.frame_kib, c.peers, c.peers == 1 ? "" : "s", c.requests, c.anchor_frames);
     constexpr const char* kTitles = "%-9s %12s %9s %18s %18s %9s %16s %8s\n";
-    out += format(kTitles, "", "goodput", "of plain", "anchors idle", "anchors loaded", "a frame", "CPU s per GB", "Jain's");
+    out += format(kTitles, "", "goodput", "of plain", "anchors idle", "anchors loaded", "a frame", "CPU s per GB",
+                  "Jain's");
     out += format(kTitles, "transport", "Mbit/s", "socket", "p50 / p99", "p50 / p99", "ms", "send / receive", "index");
     const auto latency = [](const std::optional<LinkLatency>& x) {
         return x ? format("%.2f / %.2f", x->p50, x->p99) : std::string("-");

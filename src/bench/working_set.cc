@@ -60,7 +60,7 @@ void WorkingSet::prepare(const codec::Codec& codec) {
     tiers_ = codec.info().tiers;
     payloads_.clear();
     for (const codec::PageToEncode& p : pages_) {
-        for (std::uint8_t t = 0; t < tiers_; ++t) {
+        for (std::size_t t = 0; t < tiers_; ++t) {
             payloads_.emplace_back(codec.encoded_bytes_max(p.page.tokens, p.page.channels, p.page.dtype, t));
         }
     }

@@ -78,7 +78,7 @@ Bound ggml(double steps) {
 }
 
 /// FORMAT 11, for tiers of these bits.
-Bound nested(std::vector<unsigned> bits) {
+Bound nested(const std::vector<unsigned>& bits) {
     return [=](const Sample& s, std::uint32_t t, std::uint32_t c) {
         const auto range = [&](std::uint32_t first, std::uint32_t end) {
             double low = s.at(first, c);
@@ -239,7 +239,7 @@ Bound exact(Bound lossy, std::size_t lossy_tiers) {
 
 /// By registry name without "-mono".
 const std::map<std::string, Bound>& bounds() {
-    static const std::map<std::string, Bound> all{
+    static const std::map<std::string, Bound> kAll{
         {"f16", [](const Sample& s, std::uint32_t t,
                    std::uint32_t c) { return testing::half_ulp(kv::DType::f16, std::fabs(s.at(t, c))); }},
         {"int8", integers(127, 32, false, 0.5)},
@@ -286,7 +286,7 @@ const std::map<std::string, Bound>& bounds() {
         {"nested44-exact", exact(nested({4, 4}), 2)},
         {"lynxt-exact", exact(lynxt, 3)},
     };
-    return all;
+    return kAll;
 }
 
 class ErrorBound : public ::testing::TestWithParam<std::string> {};

@@ -343,8 +343,7 @@ Status PageCodec::cut_mono(OpenedPage& page) const {
 // The checksum comes after decoding: reading the payloads from memory then overlaps with writing the elements, and the
 // checksum finds them in the cache. Decoding is safe on any bytes, and what it left in `dst` is not used.
 Status PageCodec::decode(std::span<const base::ByteView> payloads, kv::View dst) const {
-    const Status decoded = decode_unverified(payloads, dst);
-    if (!decoded.ok()) {
+    if (Status decoded = decode_unverified(payloads, dst); !decoded.ok()) {
         LYNX_TRY(open(payloads, Checksum::verify).status());  // a damaged payload is called that, whatever it led to
         return decoded;
     }

@@ -108,7 +108,7 @@ TEST(PageCodec, BodiesOfVariableSizeAreCutAndFoundAgain) {
             context.sequence_tokens = 30;  // of 40 tokens from position 7 the last 33 are exact
             const auto payloads = testing::encode_or_die(codec, page.view(), context);
             std::size_t bytes = 0;
-            for (std::uint8_t t = 0; t < payloads.size(); ++t) {
+            for (std::size_t t = 0; t < payloads.size(); ++t) {
                 EXPECT_LE(payloads[t].size(), codec.encoded_bytes_max(tokens, 10, kv::DType::f16, t));
                 bytes += payloads[t].size() - kHeaderBytes;
             }

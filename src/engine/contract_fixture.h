@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -143,7 +145,7 @@ protected:
         }
         std::size_t differing = 0;
         for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-            differing += std::memcmp(&a[i], &b[i], sizeof(float)) != 0 ? 1U : 0U;
+            differing += std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i]) ? 1U : 0U;
         }
         return testing::AssertionFailure() << differing << " of " << a.size() << " logits differ";
     }

@@ -65,10 +65,10 @@ struct Fixture {
                     std::vector<base::Bytes> out(codec->info().tiers);
                     EXPECT_TRUE(
                         codec->encode(source(layer, kind, page), {paging.first_token(page), kTokens}, out).ok());
-                    for (std::uint8_t tier = 0; tier < out.size(); ++tier) {
-                        pages.push_back(
-                            {{1, 1, static_cast<std::uint16_t>(layer), kind, tier, page, paging.first_token(page)},
-                             out[tier]});
+                    for (std::size_t tier = 0; tier < out.size(); ++tier) {
+                        pages.push_back({{1, 1, static_cast<std::uint16_t>(layer), kind,
+                                          static_cast<std::uint8_t>(tier), page, paging.first_token(page)},
+                                         out[tier]});
                     }
                 }
             }

@@ -140,7 +140,7 @@ Status EmulatedLink::wait(Interest interest, Nanos deadline) {
     if (backlogged_ && held_ < held_max_) {
         until = std::min(until, failed_.ok() ? bucket_.room_at(bucket_.queue_bytes() / 4, now) : now);
     }
-    const Status waited = inner_->wait({.write_high = blocked_[0], .write_low = blocked_[1]}, until);
+    Status waited = inner_->wait({.write_high = blocked_[0], .write_low = blocked_[1]}, until);
     forward(clock_.now());
     return waited;
 }

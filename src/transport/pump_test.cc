@@ -14,7 +14,6 @@ namespace lynx::transport {
 namespace {
 
 using namespace std::chrono_literals;
-using wire::Session;
 
 class ScriptedLink final : public Link {
 public:

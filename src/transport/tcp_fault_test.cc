@@ -1,9 +1,10 @@
 // The peer is another process that is killed, stopped, or talks nonsense in the middle of a transfer: the survivor must
 // say what happened within the stated time, and never hang.
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <csignal>
 
 #include "transport/pump.h"
 #include "transport/tcp/tcp.h"

@@ -204,7 +204,7 @@ TEST_F(Tls, LanesOfTwoIdentitiesAreNotOnePeer) {
 }
 
 TEST_F(Tls, WrongFilesAreNamedAtTheStart) {
-    const auto fails = [](PeerSecurity security, ErrorCode code, const std::string& text) {
+    const auto fails = [](const PeerSecurity& security, ErrorCode code, const std::string& text) {
         const Status status = TlsContext::load(security).status();
         EXPECT_EQ(status.code(), code) << status.to_string();
         EXPECT_SAYS(status, text);

@@ -234,25 +234,25 @@ Result<Message> get_message(const FrameHeader& h, base::Reader& r) {
 
 }  // namespace
 
-Status validate(const Request& m) {
+Status validate(const Request& request) {
     const auto refuse = [](ErrorCode code, std::string_view field, std::uint64_t actual, std::uint64_t max) {
         return Status{code, "request: " + std::string(field) + ": expected 1.." + std::to_string(max) + ", actual " +
                                 std::to_string(actual)};
     };
-    if (m.prompt.empty() || m.prompt.size() > kPromptTokensMax) {
-        return refuse(ErrorCode::limit_exceeded, "prompt tokens", m.prompt.size(), kPromptTokensMax);
+    if (request.prompt.empty() || request.prompt.size() > kPromptTokensMax) {
+        return refuse(ErrorCode::limit_exceeded, "prompt tokens", request.prompt.size(), kPromptTokensMax);
     }
-    if (m.page_tokens == 0 || m.page_tokens > kv::kPageTokensMax) {
-        return refuse(ErrorCode::invalid_argument, "page_tokens", m.page_tokens, kv::kPageTokensMax);
+    if (request.page_tokens == 0 || request.page_tokens > kv::kPageTokensMax) {
+        return refuse(ErrorCode::invalid_argument, "page_tokens", request.page_tokens, kv::kPageTokensMax);
     }
-    if (m.tiers == 0 || m.tiers > kTiersMax) {
-        return refuse(ErrorCode::invalid_argument, "tiers", m.tiers, kTiersMax);
+    if (request.tiers == 0 || request.tiers > kTiersMax) {
+        return refuse(ErrorCode::invalid_argument, "tiers", request.tiers, kTiersMax);
     }
-    if (m.codec.size() > kTextBytesMax || m.codec_params.size() > kCodecParamsBytesMax) {
+    if (request.codec.size() > kTextBytesMax || request.codec_params.size() > kCodecParamsBytesMax) {
         return {ErrorCode::limit_exceeded,
                 "request: codec name or parameters are longer than " + std::to_string(kCodecParamsBytesMax) + " bytes"};
     }
-    const SamplerSettings& s = m.sampler;
+    const SamplerSettings& s = request.sampler;
     if (!std::isfinite(s.temperature) || s.temperature < 0 || !std::isfinite(s.top_p) || s.top_p < 0) {
         return {ErrorCode::invalid_argument, "request: temperature and top_p must be finite and not negative"};
     }

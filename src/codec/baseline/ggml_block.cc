@@ -83,9 +83,9 @@ private:
     std::size_t block_bytes_;
 };
 
-class Q8_0 final : public Blocks {
+class Q8 final : public Blocks {
 public:
-    Q8_0() noexcept : Blocks(kBlockChannels) {}
+    Q8() noexcept : Blocks(kBlockChannels) {}
     [[nodiscard]] CodecId id() const noexcept override { return CodecId::q8_0; }
 
 protected:
@@ -106,9 +106,9 @@ protected:
     }
 };
 
-class Q4_0 final : public Blocks {
+class Q4 final : public Blocks {
 public:
-    Q4_0() noexcept : Blocks(kHalfBlock) {}
+    Q4() noexcept : Blocks(kHalfBlock) {}
     [[nodiscard]] CodecId id() const noexcept override { return CodecId::q4_0; }
 
 protected:
@@ -133,7 +133,7 @@ protected:
 
 }  // namespace
 
-std::unique_ptr<PageCoder> make_q8_0() { return std::make_unique<Q8_0>(); }
-std::unique_ptr<PageCoder> make_q4_0() { return std::make_unique<Q4_0>(); }
+std::unique_ptr<PageCoder> make_q8_0() { return std::make_unique<Q8>(); }
+std::unique_ptr<PageCoder> make_q4_0() { return std::make_unique<Q4>(); }
 
 }  // namespace lynx::codec

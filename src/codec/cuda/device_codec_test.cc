@@ -14,7 +14,6 @@
 namespace lynx::codec::cuda {
 namespace {
 
-using codec::testing::codec_or_die;
 using codec::testing::encode_or_die;
 using codec::testing::Page;
 using codec::testing::random_page;

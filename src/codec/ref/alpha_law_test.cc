@@ -13,7 +13,6 @@ namespace lynx::codec {
 namespace {
 
 using testing::codec_or_die;
-using testing::decode_or_die;
 using testing::encode_or_die;
 using testing::Page;
 using testing::random_page;

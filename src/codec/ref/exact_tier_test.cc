@@ -192,7 +192,7 @@ Status decode_by_hand(std::uint32_t scale_bits, std::uint32_t symbol, std::uint3
     payloads.back().resize(kHeaderBytes);
     payloads.back().insert(payloads.back().end(), stream.begin(), stream.end());
     seal_payload(h, payloads.back());
-    const Status status = codec->decode(views(payloads, payloads.size()), page.view());
+    Status status = codec->decode(views(payloads, payloads.size()), page.view());
     std::memcpy(element, page.view().at(0, 0), sizeof *element);
     return status;
 }

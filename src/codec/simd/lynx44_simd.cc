@@ -83,7 +83,7 @@ namespace lynx::codec::simd::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
 
-const AlphaKernels* AlphaKernelsOfTarget() { return nullptr; }  // the scalar backend is the fallback
+const AlphaKernels* alpha_kernels_of_target() { return nullptr; }  // the scalar backend is the fallback
 
 #else
 
@@ -841,7 +841,7 @@ bool EncodeAlphaPage(const kv::ConstView& core, const AlphaEncoding& page) {
     return false;
 }
 
-const AlphaKernels* AlphaKernelsOfTarget() {
+const AlphaKernels* alpha_kernels_of_target() {
     static constexpr AlphaKernels kKernels{EncodeAlphaPage, DecodeAlphaPage};
     return &kKernels;
 }
@@ -856,7 +856,7 @@ HWY_AFTER_NAMESPACE();
 namespace lynx::codec::simd {
 namespace {
 
-HWY_EXPORT(AlphaKernelsOfTarget);
+HWY_EXPORT(alpha_kernels_of_target);
 
 class SimdLynx44 final : public KernelCoder {
 public:
@@ -952,7 +952,7 @@ std::unique_ptr<PageCoder> lynx44_on_target(std::unique_ptr<PageCoder> reference
                                             std::int64_t target) {
     hwy::ChosenTarget chosen;
     chosen.Update(target);
-    const AlphaKernels* kernels = HWY_DISPATCH_TABLE(AlphaKernelsOfTarget)[chosen.GetIndex()]();
+    const AlphaKernels* kernels = HWY_DISPATCH_TABLE(alpha_kernels_of_target)[chosen.GetIndex()]();
     if (kernels == nullptr) {
         return reference;
     }

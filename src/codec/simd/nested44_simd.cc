@@ -54,7 +54,7 @@ namespace lynx::codec::simd::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
 
-const NestedKernels* KernelsOfTarget() { return nullptr; }  // the scalar backend is the fallback
+const NestedKernels* kernels_of_target() { return nullptr; }  // the scalar backend is the fallback
 
 #else
 
@@ -546,7 +546,7 @@ bool DecodeNestedPage(const NestedPage& page, const kv::View& dst) {
     return false;
 }
 
-const NestedKernels* KernelsOfTarget() {
+const NestedKernels* kernels_of_target() {
     static constexpr NestedKernels kKernels{EncodeNestedPage, DecodeNestedPage};
     return &kKernels;
 }
@@ -561,7 +561,7 @@ HWY_AFTER_NAMESPACE();
 namespace lynx::codec::simd {
 namespace {
 
-HWY_EXPORT(KernelsOfTarget);
+HWY_EXPORT(kernels_of_target);
 
 class SimdNested44 final : public KernelCoder {
 public:
@@ -606,7 +606,7 @@ std::unique_ptr<PageCoder> nested44_on_target(std::unique_ptr<PageCoder> referen
                                               std::int64_t target) {
     hwy::ChosenTarget chosen;
     chosen.Update(target);
-    const NestedKernels* kernels = HWY_DISPATCH_TABLE(KernelsOfTarget)[chosen.GetIndex()]();
+    const NestedKernels* kernels = HWY_DISPATCH_TABLE(kernels_of_target)[chosen.GetIndex()]();
     if (kernels == nullptr) {
         return reference;
     }

@@ -24,7 +24,7 @@ const std::string kSmol = model_path("SmolLM2-135M-Instruct.Q4_1.gguf");
 const std::string kSmolQ40 = model_path("SmolLM2-135M-Instruct.Q4_0.gguf");
 const std::string kGemma = model_path("gemma-3-270m-q4_k_m.gguf");
 
-std::unique_ptr<Engine> load(LlamaOptions options) {
+std::unique_ptr<Engine> load(const LlamaOptions& options) {
     Result<std::unique_ptr<Engine>> engine = load_llama(options);
     EXPECT_TRUE(engine.ok()) << engine.status().to_string();
     return engine.ok() ? std::move(engine).value() : nullptr;

@@ -34,7 +34,7 @@ protected:
         if (more) {
             more(gguf.get());
         }
-        const std::string file = path(architecture + ".gguf");
+        std::string file = path(architecture + ".gguf");
         EXPECT_TRUE(gguf_write_to_file(gguf.get(), file.c_str(), false));
         return file;
     }

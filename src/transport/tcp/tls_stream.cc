@@ -111,7 +111,7 @@ long bio_ctrl(BIO* bio, int command, long /*number*/, void* /*pointer*/) {
 
 const BIO_METHOD* bio_method() {
     // One for the process, never freed: streams may outlive every static.
-    static BIO_METHOD* const method = [] {
+    static BIO_METHOD* const kMethod = [] {
         BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "lynx socket");
         if (made != nullptr) {
             BIO_meth_set_write(made, bio_write);
@@ -120,7 +120,7 @@ const BIO_METHOD* bio_method() {
         }
         return made;
     }();
-    return method;
+    return kMethod;
 }
 
 /// "CN=decode-1 sha256:0011223344556677": enough to tell two certificates of one subject apart.
