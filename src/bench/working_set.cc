@@ -61,7 +61,8 @@ void WorkingSet::prepare(const codec::Codec& codec) {
     payloads_.clear();
     for (const codec::PageToEncode& p : pages_) {
         for (std::size_t t = 0; t < tiers_; ++t) {
-            payloads_.emplace_back(codec.encoded_bytes_max(p.page.tokens, p.page.channels, p.page.dtype, t));
+            payloads_.emplace_back(
+                codec.encoded_bytes_max(p.page.tokens, p.page.channels, p.page.dtype, static_cast<std::uint8_t>(t)));
         }
     }
 }

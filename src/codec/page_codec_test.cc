@@ -109,7 +109,8 @@ TEST(PageCodec, BodiesOfVariableSizeAreCutAndFoundAgain) {
             const auto payloads = testing::encode_or_die(codec, page.view(), context);
             std::size_t bytes = 0;
             for (std::size_t t = 0; t < payloads.size(); ++t) {
-                EXPECT_LE(payloads[t].size(), codec.encoded_bytes_max(tokens, 10, kv::DType::f16, t));
+                EXPECT_LE(payloads[t].size(),
+                          codec.encoded_bytes_max(tokens, 10, kv::DType::f16, static_cast<std::uint8_t>(t)));
                 bytes += payloads[t].size() - kHeaderBytes;
             }
             const std::uint32_t core = std::min(tokens, 7U);  // positions 7 .. 13
