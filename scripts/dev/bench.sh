@@ -1,10 +1,10 @@
 # The benchmarks. Sourced by ./dev.
 
-# bench [e2e|codec|accept|ablation] [ARGS]: `lynxkv bench`, with our texts unless ARGS name others.
+# bench [e2e|codec|accept|ablation|link] [ARGS]: `lynxkv bench`, with our texts unless ARGS name others.
 cmd_bench() {
     local kind=e2e argument own=0 help=0
     case ${1:-} in
-        e2e | codec | accept | ablation)
+        e2e | codec | accept | ablation | link)
             kind=$1
             shift
             ;;

@@ -1,8 +1,11 @@
 """The command line on the fake engine: what it prints, and what it says to bad input."""
 import os
+import signal
+import subprocess
+import time
 import unittest
 
-from lynxkv import BINARY, FAKE, Case, main, parse, run
+from lynxkv import BINARY, FAKE, Case, LinkSource, Prefill, main, parse, run
 
 TEXT = "It was the best of times, it was the worst of times, it was the age of wisdom. " * 12
 
@@ -135,6 +138,39 @@ class Good(Case):
         self.assertIsNone(full["vs_full"])
 
 
+    def test_bench_link_prints_one_row_per_transport(self):
+        r = run("bench", "link", "--seconds", 0.1, "--rounds", 1, "--probes", 2, "--anchor-frames", 4, "--frame-kib", 64, "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        report = parse(r.stdout)
+        self.assertEqual([row["transport"] for row in report["rows"]], ["socket", "tcp", "tls"])
+        for row in report["rows"]:
+            self.assertGreater(row["goodput_mbit"], 0, row)
+            self.assertGreater(row["vs_socket"], 0, row)
+            self.assertGreater(row["sender_cpu_s_per_gb"], 0, row)
+            self.assertEqual(row["anchors_idle_ms"] is None, row["transport"] == "socket", row)
+        self.assertEqual(report["frame_kib"], 64)
+
+    def test_bench_link_lets_anchors_pass_on_an_emulated_link(self):
+        r = run("bench", "link", "--link-rate", "200mbit", "--link-delay", "2ms", "--peers", 2, "--seconds", 0.3, "--rounds", 1, "--probes", 3,
+                "--anchor-frames", 4, "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        rows = parse(r.stdout)["rows"]
+        self.assertEqual([row["transport"] for row in rows], ["tcp", "tls"])  # a plain socket isn't behind the emulated link
+        for row in rows:
+            self.assertLess(row["goodput_mbit"], 2.2 * 200, row)  # each peer has its own
+            # Queued before them: 4 requests of 256 MiB, 43 s.
+            self.assertLess(row["anchors_loaded_ms"]["p99"], 10000, row)
+
+    def test_bench_link_between_two_processes(self):
+        with LinkSource() as source:
+            r = run("bench", "link", "--connect", source.address, "--seconds", 0.1, "--rounds", 1, "--probes", 2, "--anchor-frames", 4, "--json")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            (row,) = parse(r.stdout)["rows"]
+            self.assertEqual((row["transport"], row["vs_socket"], row["sender_cpu_s_per_gb"]), ("tcp", None, None))
+            source.process.send_signal(signal.SIGTERM)
+            self.assertEqual(source.process.wait(10), 0)
+
+
 class Bad(Case):
     def check(self, words, *args, usage=False):
         r = run(*args, timeout=30)
@@ -185,6 +221,33 @@ class Bad(Case):
         self.check(["nothere.gguf"], "bench", "accept", "-m", self.path("nothere.gguf"), "-f", text)
         self.check(["cannot read"], "bench", "accept", *FAKE, "-f", self.path("nothere.txt"))
         self.check([], "bench", "accept", *FAKE, usage=True)
+
+    def test_bench_link(self):
+        for words, extra in ((["peers"], ["--peers", "0"]), (["requests"], ["--requests", "61"]), (["frame"], ["--frame-kib", "1025"]),
+                             (["anchor frames"], ["--anchor-frames", "1"]), (["probes"], ["--probes", "0"]), (["rounds"], ["--rounds", "0"]),
+                             (["seconds"], ["--seconds", "0"]), (["seconds"], ["--seconds", "nan"]), (["rate"], ["--link-rate", "fast"]),
+                             (["HOST:PORT"], ["--connect", "7070"]), (["127.0.0.1"], ["--connect", "127.0.0.1:1"]),
+                             (["loopback"], ["--listen", "0.0.0.0:0"])):
+            with self.subTest(extra=extra):
+                self.check(words, "bench", "link", *extra)
+        self.check([], "bench", "link", "--listen", "127.0.0.1:0", "--connect", "127.0.0.1:1", usage=True)
+
+    def test_bench_link_does_not_speak_with_nodes(self):
+        with LinkSource() as source:
+            self.check(["fingerprint"], "decode", *FAKE, "-p", "x", "--prefill", source.address)
+        with Prefill() as node:
+            self.check(["fingerprint"], "bench", "link", "--connect", node.address)
+
+    def test_bench_link_with_a_source_that_dies(self):
+        with LinkSource("--link-rate", "50mbit") as source:
+            sink = subprocess.Popen([BINARY, "bench", "link", "--connect", source.address, "--seconds", "30"], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True)
+            self.assertIn("round", sink.stderr.readline())
+            time.sleep(1.5)  # connected, and measuring for 30 s
+            source.process.kill()
+            out, err = sink.communicate(timeout=20)
+            self.assert_one_line_error(sink.returncode, err, "peer_lost")
+            self.assertEqual(out, "")
 
     def test_addresses(self):
         self.check(["loopback"], "prefill", *FAKE, "--listen", "0.0.0.0:0")

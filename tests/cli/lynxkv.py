@@ -20,8 +20,8 @@ def run(*args, timeout=60, stdin=None):
 class Prefill:
     """A prefill node as its own process, as a context manager; .address once it listens."""
 
-    def __init__(self, *args, model=FAKE, listen="127.0.0.1:0"):
-        self.process = subprocess.Popen([BINARY, "prefill", "--listen", listen, *model, *map(str, args)],
+    def __init__(self, *args, model=FAKE, listen="127.0.0.1:0", command=("prefill",)):
+        self.process = subprocess.Popen([BINARY, *command, "--listen", listen, *model, *map(str, args)],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.process.stdout.readline().strip()
         assert line.startswith("listening on "), (line, self.process.stderr.read())
@@ -39,6 +39,13 @@ class Prefill:
             except subprocess.TimeoutExpired:
                 self.process.kill()
         self.process.communicate()
+
+
+class LinkSource(Prefill):
+    """A source of the link benchmark as its own process."""
+
+    def __init__(self, *args):
+        super().__init__(*args, model=[], command=["bench", "link"])
 
 
 class Decode:

@@ -23,7 +23,7 @@ MSS, PACKET = 1448, 1514  # of 1,500-byte IP packets with TCP timestamps, and th
 # rate in Mbit/s, one-way delay in ms, peers
 CASES = [(rate, delay, peers) for rate in (100, 1000, 10000) for delay in (0, 1, 10, 40) for peers in (1, 3)] if FULL else \
         [(100, 0, 1), (1000, 0, 1), (1000, 0, 3), (10000, 0, 1)]
-PROBES, SECONDS, ROUNDS, ANCHOR_FRAMES = (30, 5, 3, 32) if FULL else (4, 0.5, 1, 16)
+PROBES, SECONDS, ROUNDS, ANCHOR_FRAMES = (20, 3, 2, 32) if FULL else (4, 0.5, 1, 16)
 
 
 def measure(hosts, delay_ms, peers):
