@@ -1,0 +1,94 @@
+"""kill -9 of either node at LYNX_KILLS seeded random moments: no wrong token, no hang, no leak.
+
+A failure names its kill as "kill N"; LYNX_KILLS=N+1 LYNX_KILL_FIRST=N runs that one again.
+"""
+import os
+import random
+import subprocess
+import time
+
+from lynxkv import BINARY, FAKE, Case, Prefill, main, run
+
+KILLS = int(os.environ.get("LYNX_KILLS", "30"))
+FIRST = int(os.environ.get("LYNX_KILL_FIRST", "0"))
+TEXT = "the quick brown fox jumps over the lazy dog and runs away " * 30
+REQUEST = ["-p", TEXT, "-n", "32", "--ignore-end"]
+LINK = ["--link-rate", "6mbit"]
+LONGEST_S = 0.9  # a whole request and a little more, on an idle machine
+HANG_S = 20
+
+
+def answer(process):
+    """(exit code, what it had shown, errors) of a decode node; one that outlives HANG_S fails the test."""
+    out, err = process.communicate(timeout=HANG_S)
+    return process.returncode, out, err
+
+
+def decode(address):
+    return subprocess.Popen([BINARY, "decode", "--prefill", address, *FAKE, *REQUEST], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, errors="replace")
+
+
+def resources(pid):
+    """Open descriptors and threads."""
+    return len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task"))
+
+
+class Kill(Case):
+    @classmethod
+    def setUpClass(cls):
+        whole = run("generate", *FAKE, *REQUEST)
+        assert whole.returncode == 0, whole.stderr
+        cls.text = whole.stdout
+
+    def assert_true_prefix(self, shown):
+        """What was committed before the end is what the whole answer begins with."""
+        self.assertTrue(self.text.startswith(shown.rstrip("\n")), (shown, self.text))
+
+    def test_prefill_node(self):
+        ends = {"answered": 0, "failed": 0}
+        slowest = 0.0
+        for kill in range(FIRST, KILLS):
+            with self.subTest(f"kill {kill}"), Prefill(*LINK) as prefill:
+                request = decode(prefill.address)
+                time.sleep(random.Random(kill).uniform(0, LONGEST_S))
+                prefill.process.kill()
+                killed = time.monotonic()
+                code, out, err = answer(request)
+                slowest = max(slowest, time.monotonic() - killed)
+                if code == 0:  # everything had arrived
+                    ends["answered"] += 1
+                    self.assertEqual(out, self.text)
+                else:
+                    ends["failed"] += 1
+                    self.assert_one_line_error(code, err)
+                    self.assert_true_prefix(out)
+        print(f"{ends}, the slowest end {slowest:.2f} s after the kill", flush=True)
+        self.assertGreater(ends["failed"], 0)
+
+    def test_decode_node(self):
+        with Prefill(*LINK, "--quiet") as prefill:
+            self.whole_request(prefill)
+            before = resources(prefill.process.pid)
+            for kill in range(FIRST, KILLS):
+                with self.subTest(f"kill {kill}"):
+                    request = decode(prefill.address)
+                    time.sleep(random.Random(kill).uniform(0, LONGEST_S))
+                    request.kill()
+                    _, out, _ = answer(request)
+                    self.assert_true_prefix(out)
+            self.whole_request(prefill)
+            deadline = time.monotonic() + HANG_S  # peers' threads end on their own and are joined when the next one comes
+            while any(now > then for now, then in zip(after := resources(prefill.process.pid), before)) and time.monotonic() < deadline:
+                time.sleep(1)
+                self.whole_request(prefill)
+            self.assertLessEqual(after[0], before[0])
+            self.assertLessEqual(after[1], before[1])
+
+    def whole_request(self, prefill):
+        code, out, err = answer(decode(prefill.address))
+        self.assertEqual((code, out), (0, self.text), err)
+
+
+if __name__ == "__main__":
+    main()
