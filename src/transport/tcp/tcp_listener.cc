@@ -58,19 +58,22 @@ void refuse(HalfOpen& half, const Status& why, Nanos now, const TcpOptions& opti
 /// Goes on with the handshake and the header. Refuses what does not prove who it is, drops what is not a hello.
 void read_header(HalfOpen& half, Nanos now, const TcpOptions& options) {
     std::array<std::byte, wire::kHeaderBytes> buffer;
-    const std::size_t missing = wire::kHeaderBytes - half.bytes.size();
-    const Result<std::size_t> n = half.stream->read(std::span(buffer).first(missing));
-    if (!n.ok()) {
-        if (options.tls != nullptr && n.status().code() != ErrorCode::peer_lost) {
-            refuse(half, n.status(), now, options);
-        } else {
-            half.stage = HalfOpen::Stage::dead;
+    // Until the socket is empty: a poll does not see what TLS has read ahead. Each pass takes a byte at least.
+    while (half.bytes.size() < wire::kHeaderBytes) {
+        const std::size_t missing = wire::kHeaderBytes - half.bytes.size();
+        const Result<std::size_t> n = half.stream->read(std::span(buffer).first(missing));
+        if (!n.ok()) {
+            if (options.tls != nullptr && n.status().code() != ErrorCode::peer_lost) {
+                refuse(half, n.status(), now, options);
+            } else {
+                half.stage = HalfOpen::Stage::dead;
+            }
+            return;
         }
-        return;
-    }
-    half.bytes.insert(half.bytes.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(n.value()));
-    if (half.bytes.size() < wire::kHeaderBytes) {
-        return;
+        if (n.value() == 0) {
+            return;
+        }
+        half.bytes.insert(half.bytes.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(n.value()));
     }
     const Result<wire::FrameHeader> header = wire::decode_header(half.bytes);
     if (!header.ok() || header.value().type != wire::FrameType::hello || header.value().key.request == 0) {
