@@ -5,7 +5,9 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "transport/tcp/tcp_test_util.h"
 #include "transport/tcp/tls_stream.h"
@@ -38,6 +40,45 @@ Status end_of(Link& link) {
     }
     return {};
 }
+
+/// A calling peer that does with TLS what no node does. What it seals gathers in `sealed`, which the test sends on.
+class RawCaller {
+public:
+    explicit RawCaller(const PeerSecurity& security) : context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free) {
+        SSL_CTX_use_certificate_chain_file(context_.get(), security.certificate.c_str());
+        SSL_CTX_use_PrivateKey_file(context_.get(), security.private_key.c_str(), SSL_FILETYPE_PEM);
+        ssl_.reset(SSL_new(context_.get()));
+        SSL_set_connect_state(ssl_.get());
+        SSL_set_bio(ssl_.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+    }
+    /// True once it is through with the handshake.
+    bool prove(std::string_view heard) {
+        if (!heard.empty()) {
+            EXPECT_GT(BIO_write(SSL_get_rbio(ssl_.get()), heard.data(), static_cast<int>(heard.size())), 0);
+        }
+        return SSL_do_handshake(ssl_.get()) == 1;
+    }
+    void write(base::ByteView bytes) {
+        EXPECT_EQ(SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())), static_cast<int>(bytes.size()));
+    }
+    /// `type`: SSL_KEY_UPDATE_REQUESTED or SSL_KEY_UPDATE_NOT_REQUESTED.
+    void change_keys(int type) {
+        EXPECT_EQ(SSL_key_update(ssl_.get(), type), 1);
+        EXPECT_EQ(SSL_do_handshake(ssl_.get()), 1);
+    }
+    [[nodiscard]] std::string sealed() {
+        std::string bytes(BIO_ctrl_pending(SSL_get_wbio(ssl_.get())), '\0');
+        if (!bytes.empty()) {
+            EXPECT_EQ(BIO_read(SSL_get_wbio(ssl_.get()), bytes.data(), static_cast<int>(bytes.size())),
+                      static_cast<int>(bytes.size()));
+        }
+        return bytes;
+    }
+
+private:
+    std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
+    std::unique_ptr<SSL, SslFree> ssl_;
+};
 
 class Tls : public testing::Test {
 protected:
@@ -201,6 +242,47 @@ TEST_F(Tls, LanesOfTwoIdentitiesAreNotOnePeer) {
     // The rightful other lane still finds its partner.
     EXPECT_TRUE(links[0]->write(Lane::low, wire::encode_frame(hello, Lane::low)).ok());
     EXPECT_TRUE(listener.value()->accept(kClock.now() + 5s).value().has_value());
+}
+
+TEST_F(Tls, AHeaderInTwoRecordsIsFine) {
+    auto listener = TcpListener::listen("127.0.0.1", 0, with(prefill_));
+    ASSERT_TRUE(listener.ok());
+    wire::Hello hello;
+    hello.connection_id = 4;
+    std::vector<Fd> sockets;
+    std::atomic<bool> done{false};
+    std::thread callers([&] {
+        for (const Lane lane : {Lane::high, Lane::low}) {
+            const Address address = resolve("127.0.0.1", listener.value()->port(), Reach::loopback).value().front();
+            const Fd& socket = sockets.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+            ASSERT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(address.bytes), address.size), 0);
+            RawCaller caller(decode_);
+            const auto send = [&] {
+                const std::string bytes = caller.sealed();
+                ASSERT_EQ(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), std::ssize(bytes));
+            };
+            std::array<char, 16384> buffer;
+            caller.prove({});
+            send();
+            for (bool proven = false; !proven;) {
+                const ssize_t n = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
+                ASSERT_GT(n, 0);
+                proven = caller.prove({buffer.data(), static_cast<std::size_t>(n)});
+            }
+            const base::Bytes frame = wire::encode_frame(hello, lane);
+            caller.write(base::ByteView(frame).first(10));
+            caller.write(base::ByteView(frame).subspan(10));
+            send();
+        }
+        done = true;
+    });
+    std::optional<Accepted> accepted;
+    // The listener itself drops who has not said hello in time.
+    do {
+        accepted = listener.value()->accept(kClock.now() + 20ms).value();
+    } while (!accepted && (!done || listener.value()->half_open() > 0));
+    callers.join();
+    EXPECT_TRUE(accepted.has_value());
 }
 
 TEST_F(Tls, WrongFilesAreNamedAtTheStart) {
@@ -383,6 +465,67 @@ TEST_F(TlsStreams, AChangedByteEndsBothSidesAsCorrupt) {
         EXPECT_EQ(caller_->read(buffer).status().code(), ErrorCode::corrupt)
             << place << " " << caller_->read(buffer).status().to_string();
     }
+}
+
+/// The listener's stream, and a raw caller at the other end of its socket.
+class TlsRawCaller : public Tls {
+protected:
+    void SetUp() override {
+        std::array<int, 2> ends{};
+        ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+        socket_ = Fd(ends[0]);
+        listener_ = load_tls(prefill_)->accepting(Fd(ends[1])).value();
+        std::array<char, 16384> buffer;
+        bool proven = false;
+        for (int turn = 0; turn < 20 && !proven; ++turn) {
+            const ssize_t n = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
+            const bool through = caller_.prove({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))});
+            ASSERT_TRUE(send());
+            proven = listener_->prove().value() && through;
+        }
+        ASSERT_TRUE(proven);
+    }
+    /// False when the socket had no room for all of it.
+    [[nodiscard]] bool send() {
+        const std::string bytes = caller_.sealed();
+        return bytes.empty() ||
+               ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+    }
+
+    RawCaller caller_{decode_};
+    Fd socket_;
+    std::unique_ptr<Stream> listener_;
+};
+
+TEST_F(TlsRawCaller, KeysThatChangeWithoutEndDoNotHoldTheReader) {
+    for (int i = 0; i < 4000; ++i) {
+        caller_.change_keys(SSL_KEY_UPDATE_NOT_REQUESTED);
+    }
+    caller_.write(base::Bytes(1));
+    ASSERT_TRUE(send());
+    std::array<std::byte, 16> buffer;
+    std::size_t got = listener_->read(buffer).value();
+    EXPECT_EQ(got, 0U) << "100 kB of nothing in one call";
+    for (int i = 0; i < 10 && got == 0; ++i) {
+        got = listener_->read(buffer).value();
+    }
+    EXPECT_EQ(got, 1U);
+}
+
+TEST_F(TlsRawCaller, APeerThatAsksForAnswersAndReadsNoneIsLost) {
+    std::array<std::byte, 16> buffer;
+    Status end;
+    for (int i = 0; i < 50 && end.ok(); ++i) {
+        for (int k = 0; k < 1000; ++k) {
+            caller_.change_keys(SSL_KEY_UPDATE_REQUESTED);
+        }
+        ASSERT_TRUE(send()) << "the listener stopped reading and did not say why";
+        for (int k = 0; k < 10 && end.ok(); ++k) {
+            end = listener_->read(buffer).status();
+        }
+    }
+    EXPECT_EQ(end.code(), ErrorCode::limit_exceeded) << end.to_string();
+    EXPECT_EQ(listener_->write(base::Bytes(1)).status().code(), ErrorCode::limit_exceeded);
 }
 
 TEST_F(TlsStreams, AnEndThatWasSaidIsToldFromOneThatWasNot) {

@@ -15,8 +15,11 @@
 namespace lynx::transport {
 namespace {
 
-/// One record fits many times; reached only by a peer that wants answers (to key updates) and does not read them.
+/// One record fits many times; exceeded only by a peer that wants answers (to key updates) and does not read them.
 constexpr std::size_t kHeldBytesMax = std::size_t{1} << 18;
+/// What one call may take from the socket. Messages without bytes for the caller (key updates) have no end of their
+/// own, and a listener has other peers and a deadline.
+constexpr std::size_t kReceiveBytesMax = std::size_t{1} << 16;
 
 /// The socket and the sealed bytes it had no room for. OpenSSL reads and writes through it.
 class Wire {
@@ -52,10 +55,18 @@ public:
         ending_ = true;
         flush();
     }
+    /// How much receive() may take until the next call; then it would block, as if nothing had come.
+    void allow(std::size_t bytes) noexcept { allowed_ = bytes; }
     [[nodiscard]] ssize_t receive(char* data, std::size_t size) noexcept {
-        const ssize_t n = ::recv(socket_.get(), data, size, 0);
-        if (n < 0 && !would_block(errno)) {
-            error_ = errno;  // what is held may still leave: the peer's last word can have been a reset of one way
+        if (allowed_ == 0) {
+            errno = EAGAIN;
+            return -1;
+        }
+        const ssize_t n = ::recv(socket_.get(), data, std::min(size, allowed_), 0);
+        if (n > 0) {
+            allowed_ -= static_cast<std::size_t>(n);
+        } else if (n < 0 && !would_block(errno)) {
+            fail(errno);
         }
         return n;
     }
@@ -70,6 +81,7 @@ private:
     Fd socket_;
     std::vector<char> held_;
     std::size_t sent_ = 0;
+    std::size_t allowed_ = 0;
     int error_ = 0;  ///< errno of the socket's first failure
     bool ending_ = false;
 };
@@ -79,10 +91,6 @@ Wire& wire_of(BIO* bio) { return *static_cast<Wire*>(BIO_get_data(bio)); }
 int bio_write(BIO* bio, const char* data, int size) {
     BIO_clear_retry_flags(bio);
     if (wire_of(bio).error() != 0) {
-        return -1;
-    }
-    if (wire_of(bio).held_bytes() > kHeldBytesMax) {
-        BIO_set_retry_write(bio);
         return -1;
     }
     wire_of(bio).hold(data, static_cast<std::size_t>(size));
@@ -176,6 +184,7 @@ public:
             return failure_;
         }
         ERR_clear_error();
+        wire_.allow(kReceiveBytesMax);
         const int done = SSL_do_handshake(ssl_.get());
         if (done != 1) {
             const Result<std::size_t> failed = outcome(done);
@@ -237,7 +246,11 @@ public:
         if (!ready.value() || buffer.empty()) {
             return std::size_t{0};
         }
+        if (wire_.held_bytes() > kHeldBytesMax) {
+            return failure_ = Status{ErrorCode::limit_exceeded, "TLS: the peer asks for new keys and reads no answer"};
+        }
         ERR_clear_error();
+        wire_.allow(kReceiveBytesMax);
         const int n =
             SSL_read(ssl_.get(), buffer.data(), static_cast<int>(std::min(buffer.size(), std::size_t{1} << 30)));
         wire_.flush();  // reading may have answered: a key update, an alert
@@ -259,7 +272,7 @@ public:
     void flush() noexcept override { wire_.flush(); }
     [[nodiscard]] std::size_t held_bytes() const noexcept override { return wire_.held_bytes(); }
     [[nodiscard]] bool may_hold_input() const noexcept override {
-        return may_hold_input_ && wire_.held_bytes() <= kHeldBytesMax && SSL_has_pending(ssl_.get()) == 1;
+        return may_hold_input_ && SSL_has_pending(ssl_.get()) == 1;
     }
     [[nodiscard]] int descriptor() const noexcept override { return wire_.descriptor(); }
 
@@ -282,8 +295,7 @@ private:
     /// What a call of OpenSSL that returned `result` <= 0 means: 0 (would block) or the failure.
     Result<std::size_t> outcome(int result) {
         const int why = SSL_get_error(ssl_.get(), result);
-        if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) {
-            may_hold_input_ = why == SSL_ERROR_WANT_WRITE;
+        if (why == SSL_ERROR_WANT_READ) {  // never to write: hold() takes everything
             return std::size_t{0};
         }
         if (why == SSL_ERROR_ZERO_RETURN) {  // one way only: writing goes on
