@@ -244,6 +244,29 @@ TEST_F(Tls, LanesOfTwoIdentitiesAreNotOnePeer) {
     EXPECT_TRUE(listener.value()->accept(kClock.now() + 5s).value().has_value());
 }
 
+TEST_F(Tls, AcceptEndsAtItsDeadlineHoweverManyAreRefused) {
+    TcpOptions options = with(prefill_);
+    std::unique_ptr<TcpListener> listener;
+    std::vector<Fd> strangers;
+    const auto come = [&] {
+        const Address address = resolve("127.0.0.1", listener->port(), Reach::loopback).value().front();
+        const Fd& socket = strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        ASSERT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(address.bytes), address.size), 0);
+        ASSERT_EQ(::send(socket.get(), "not TLS at all", 14, MSG_NOSIGNAL), 14);
+    };
+    options.on_refused = [&](const Status&) {
+        if (strangers.size() < 100) {
+            come();  // there is always one more waiting
+        }
+    };
+    listener = TcpListener::listen("127.0.0.1", 0, options).value();
+    come();
+    while (strangers.size() < 3) {
+        ASSERT_FALSE(listener->accept(kClock.now()).value().has_value());
+    }
+    EXPECT_LT(strangers.size(), 100U);
+}
+
 TEST_F(Tls, AHeaderInTwoRecordsIsFine) {
     auto listener = TcpListener::listen("127.0.0.1", 0, with(prefill_));
     ASSERT_TRUE(listener.ok());

@@ -258,8 +258,8 @@ Result<std::optional<Accepted>> TcpListener::accept(Nanos deadline) {
         if (entries[1].revents != 0) {
             LYNX_TRY(s.take_new(clock.now()));
         }
-        if (clock.now() >= deadline && ready == 0) {
-            return std::optional<Accepted>();
+        if (clock.now() >= deadline) {
+            return s.pair_up();
         }
     }
 }
