@@ -551,6 +551,32 @@ TEST_F(TlsRawCaller, APeerThatAsksForAnswersAndReadsNoneIsLost) {
     EXPECT_EQ(listener_->write(base::Bytes(1)).status().code(), ErrorCode::limit_exceeded);
 }
 
+TEST_F(TlsStreams, WhyThePeerWentIsHeardAfterAWriteHasFailed) {
+    connect();
+    ASSERT_EQ(caller_->write(pattern(100, 1)).value(), 100U);
+    change = [](std::span<char> bytes) { bytes[60] = static_cast<char>(bytes[60] ^ 1); };
+    Status end;
+    EXPECT_TRUE(drain(&end).empty());
+    listener_->flush();
+    relay();
+    relay_[0].reset();
+    static_cast<void>(caller_->write(pattern(100, 1)));  // taken, and then there was nobody
+    EXPECT_EQ(caller_->write(pattern(100, 1)).status().code(), ErrorCode::peer_lost);
+    std::array<std::byte, 100> buffer;
+    const Status told = caller_->read(buffer).status();
+    EXPECT_EQ(told.code(), ErrorCode::corrupt) << told.to_string();
+}
+
+TEST_F(TlsStreams, ShutdownTwiceIsShutdown) {
+    connect();
+    caller_->shutdown();
+    ASSERT_EQ(listener_->write(pattern(50, 1)).value(), 50U);
+    relay();
+    caller_->shutdown();
+    std::array<std::byte, 100> buffer;
+    EXPECT_EQ(caller_->read(buffer).value(), 50U);
+}
+
 TEST_F(TlsStreams, AnEndThatWasSaidIsToldFromOneThatWasNot) {
     connect();
     ASSERT_EQ(caller_->write(pattern(100, 1)).value(), 100U);

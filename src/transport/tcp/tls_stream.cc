@@ -262,7 +262,8 @@ public:
     }
 
     void shutdown() noexcept override {
-        if (proven_ && failure_.ok()) {
+        // A second call of SSL_shutdown would read, and lose what the peer still says.
+        if (proven_ && failure_.ok() && (SSL_get_shutdown(ssl_.get()) & SSL_SENT_SHUTDOWN) == 0) {
             ERR_clear_error();
             static_cast<void>(SSL_shutdown(ssl_.get()));
         }
@@ -308,7 +309,7 @@ private:
     Status failure(int why) const {
         const int reason = ERR_GET_REASON(ERR_peek_error());
         const bool ended = why == SSL_ERROR_SSL && reason == SSL_R_UNEXPECTED_EOF_WHILE_READING;
-        if (ended || why == SSL_ERROR_SYSCALL || wire_.error() != 0) {
+        if (ended || why == SSL_ERROR_SYSCALL) {
             ERR_clear_error();
             if (!proven_) {
                 return {ErrorCode::peer_lost, "the peer hung up during the TLS handshake; it may not expect TLS"};
