@@ -154,6 +154,14 @@ TEST_F(Tls, AServerMayAskForOneName) {
     const PeerSecurity another = authority_.issue("another", "DNS:another.test");
     EXPECT_SAYS(refuse(with(another), with(particular))[1], "ostname mismatch");
     EXPECT_SAYS(refuse(with(authority_.issue("nameless", "")), with(particular))[1], "ostname mismatch");
+    // What a node calls itself in its subject is not a name that it was given.
+    EXPECT_SAYS(refuse(with(authority_.issue("decode.test", "IP:127.0.0.9")), with(particular))[1], "ostname mismatch");
+}
+
+TEST_F(Tls, ACertificateForOneRoleDoesNotDoForTheOther) {
+    const std::string names = "DNS:node.test,IP:127.0.0.1";
+    EXPECT_SAYS(refuse(with(authority_.issue("server", names, 3600, "serverAuth")), with(prefill_))[1], "purpose");
+    EXPECT_SAYS(refuse(with(decode_), with(authority_.issue("client", names, 3600, "clientAuth")))[0], "purpose");
 }
 
 TEST_F(Tls, AWrongOrUnknownKeyIsRefused) {
@@ -333,6 +341,10 @@ TEST_F(Tls, WrongFilesAreNamedAtTheStart) {
     PeerSecurity both = keys(key_line("a", '1'));
     both.authority = prefill_.authority;
     fails(both, ErrorCode::invalid_argument, "exclude each other");
+    PeerSecurity name_only;
+    name_only.peer_name = "decode.test";
+    EXPECT_TRUE(name_only.tls());  // a name that nobody would check
+    fails(name_only, ErrorCode::invalid_argument, "go together");
     fails(keys("nonsense\n"), ErrorCode::invalid_argument, "line 1");
     PeerSecurity absent;
     absent.key_file = missing;

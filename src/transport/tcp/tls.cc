@@ -123,7 +123,8 @@ private:
         }
         if (good && keys_.empty() && !name.empty()) {
             X509_VERIFY_PARAM* check = SSL_get0_param(ssl);
-            X509_VERIFY_PARAM_set_hostflags(check, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+            X509_VERIFY_PARAM_set_hostflags(check,
+                                            X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
             good = is_address(name) ? X509_VERIFY_PARAM_set1_ip_asc(check, name.c_str()) == 1
                                     : X509_VERIFY_PARAM_set1_host(check, name.c_str(), name.size()) == 1;
         }

@@ -49,10 +49,12 @@ public:
         certificate_ = make(name, "", 3600, nullptr);
         write_certificate(name, *certificate_);
     }
-    /// PeerSecurity of a node with a fresh key. `names`: "DNS:a,IP:127.0.0.1"; `valid_s`: from now, negative: expired.
-    [[nodiscard]] PeerSecurity issue(const std::string& node, const std::string& names, long valid_s = 3600) {
+    /// PeerSecurity of a node with a fresh key. `names`: "DNS:a,IP:127.0.0.1"; `valid_s`: from now, negative: expired; `usage`:
+    /// "serverAuth", "clientAuth", empty: both.
+    [[nodiscard]] PeerSecurity issue(const std::string& node, const std::string& names, long valid_s = 3600,
+                                     const std::string& usage = "") {
         Key key;
-        const Certificate certificate = make(node, names, valid_s, &key);
+        const Certificate certificate = make(node, names, valid_s, &key, usage);
         write_certificate(node, *certificate);
         std::FILE* file = std::fopen(folder_.path(node + ".key").c_str(), "wb");
         EXPECT_EQ(PEM_write_PrivateKey(file, key.get(), nullptr, nullptr, 0, nullptr, nullptr), 1);
@@ -75,7 +77,8 @@ private:
     using Key = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
     using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
 
-    Certificate make(const std::string& subject, const std::string& names, long valid_s, Key* own) {
+    Certificate make(const std::string& subject, const std::string& names, long valid_s, Key* own,
+                     const std::string& usage = "") {
         Key key(EVP_EC_gen("P-256"));
         Certificate made(X509_new());
         X509* c = made.get();
@@ -96,6 +99,9 @@ private:
         extend(NID_basic_constraints, own == nullptr ? "critical,CA:TRUE" : "critical,CA:FALSE");
         if (!names.empty()) {
             extend(NID_subject_alt_name, names.c_str());
+        }
+        if (!usage.empty()) {
+            extend(NID_ext_key_usage, usage.c_str());
         }
         EXPECT_GT(X509_sign(c, own == nullptr ? key.get() : key_.get(), EVP_sha256()), 0);
         (own == nullptr ? key_ : *own) = std::move(key);
