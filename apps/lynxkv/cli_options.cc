@@ -100,6 +100,8 @@ void add_security_options(CLI::App& app, lynx::PeerSecurity& security) {
         "do without TLS beyond loopback");
     for (CLI::Option* option : tls) {
         plaintext->excludes(option);
+        // An empty one, say from a variable that is not set, must not come to mean plaintext.
+        option->check([](const std::string& value) { return value.empty() ? "is empty" : std::string(); });
     }
 }
 

@@ -79,6 +79,10 @@ class Secured(Case):
         fails(["line 1"], "--key-file", self.write("short", "decode-1:1234\n"))
         os.replace(self.path("decode-1.key"), self.path("prefill-1.key"))
         fails(["private key", "mismatch"], *self.certificates("prefill-1"))
+        fails(["go together"], "--tls-name", "decode-1.example")
+        for option in ("--tls-cert", "--tls-key", "--tls-ca", "--tls-name", "--key-file"):  # an unset variable of a script
+            r = run("prefill", *FAKE, "--listen", "127.0.0.1:0", option, "", timeout=30)
+            self.assertEqual((r.returncode, r.stdout), (2, ""), option)
         r = run("prefill", *FAKE, "--listen", "127.0.0.1:0", "--allow-plaintext", *self.keys())
         self.assertEqual(r.returncode, 2)
         r = run("serve", *FAKE, "--listen", "127.0.0.1:0", *self.keys())
