@@ -172,7 +172,7 @@ public:
         BIO_set_init(bio, 1);
         SSL_set_bio(ssl_.get(), bio, bio);
         SSL_set_read_ahead(ssl_.get(), 1);
-        SSL_set_default_read_buffer_len(ssl_.get(), kReceiveBytes);
+        SSL_set_default_read_buffer_len(ssl_.get(), kReceiveBytesMax);
         return {};
     }
 
@@ -291,7 +291,6 @@ public:
 private:
     // Records per system call: one by one, waking the other side costs more than the cipher does.
     static constexpr std::size_t kSealBytes = std::size_t{1} << 16;
-    static constexpr std::size_t kReceiveBytes = std::size_t{1} << 17;
 
     /// What a call of OpenSSL that returned `result` <= 0 means: 0 (would block) or the failure.
     Result<std::size_t> outcome(int result) {
