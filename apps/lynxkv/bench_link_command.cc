@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "bench_commands.h"
+#include "child_process.h"
 #include "cli_options.h"
 #include "lynx/link_bench.h"
 
@@ -17,13 +18,10 @@ struct Arguments {
 };
 
 int run_source(const Arguments& a, const Context& context) {
-    lynx::LinkSourceConfig config{
-        .listen = a.listen, .security = a.config.security, .link = a.config.link, .on_listening = {}};
-    const std::string host = a.listen.substr(0, a.listen.rfind(':'));
-    config.on_listening = [&](std::uint16_t port) {
-        std::printf("listening on %s:%u\n", host.c_str(), port);
-        std::fflush(stdout);
-    };
+    const lynx::LinkSourceConfig config{.listen = a.listen,
+                                        .security = a.config.security,
+                                        .link = a.config.link,
+                                        .on_listening = announce_listening(a.listen)};
     return exit_code(lynx::run_link_source(config, context.stop.token()));
 }
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -26,7 +27,7 @@ using lynx::Status;
 namespace {
 
 constexpr double kPrefillStartTimeoutS = 120;  // loading a model of many gigabytes from a cold disk
-constexpr std::string_view kListening = "listening on ";
+constexpr const char* kListening = "listening on ";
 
 std::chrono::steady_clock::time_point after(double seconds) {
     return std::chrono::steady_clock::now() +
@@ -143,6 +144,13 @@ Result<std::string> ChildProcess::read_line(double timeout_s) {
     }
 }
 
+std::function<void(std::uint16_t port)> announce_listening(const std::string& address) {
+    return [host = address.substr(0, address.rfind(':'))](std::uint16_t port) {
+        std::printf("%s%s:%u\n", kListening, host.c_str(), port);
+        std::fflush(stdout);
+    };
+}
+
 std::optional<PrefillChild> start_prefill_child(const std::vector<std::string>& arguments) {
     std::vector<std::string> all{"prefill", "--listen", "127.0.0.1:0", "--quiet"};
     all.insert(all.end(), arguments.begin(), arguments.end());
@@ -154,7 +162,7 @@ std::optional<PrefillChild> start_prefill_child(const std::vector<std::string>& 
         ChildProcess process = std::move(child).value();
         const Result<std::string> line = process.read_line(kPrefillStartTimeoutS);
         if (line.ok() && line.value().starts_with(kListening)) {
-            return PrefillChild{std::move(process), line.value().substr(kListening.size())};
+            return PrefillChild{std::move(process), line.value().substr(std::strlen(kListening))};
         }
         if (line.status().code() == ErrorCode::peer_lost) {
             return std::nullopt;  // it ended, and has said why

@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +40,9 @@ private:
     std::string buffer_;
     std::optional<int> exit_code_;
 };
+
+/// Says on stdout where a node that was told to listen at `address` (HOST:PORT) does, for a parent to read.
+[[nodiscard]] std::function<void(std::uint16_t port)> announce_listening(const std::string& address);
 
 /// Starts `lynxkv prefill ...` and returns it with the HOST:PORT it listens on.
 struct PrefillChild {

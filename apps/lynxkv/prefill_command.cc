@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "child_process.h"
 #include "cli_options.h"
 #include "commands.h"
 #include "exit_codes.h"
@@ -22,11 +23,7 @@ int run(Arguments& a, const Context& context) {
         return exit_code(link.status());
     }
     a.config.link = link.value();
-    const std::string host = a.config.listen.substr(0, a.config.listen.rfind(':'));
-    a.config.on_listening = [&](std::uint16_t port) {
-        std::printf("listening on %s:%u\n", host.c_str(), port);
-        std::fflush(stdout);
-    };
+    a.config.on_listening = announce_listening(a.config.listen);
     if (!a.quiet) {
         a.config.on_log = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
     }

@@ -22,6 +22,7 @@ namespace lynx {
 struct LinkEmulation {
     double rate_bits_per_s = 0;
     double delay_s = 0;
+    [[nodiscard]] bool active() const noexcept { return rate_bits_per_s > 0 || delay_s > 0; }
 };
 
 /// "250mbit", "1gbit", "8000" (bit/s), "10mbps" (bytes/s): tc's syntax. invalid_argument with the text.

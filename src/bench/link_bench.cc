@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -16,10 +15,12 @@
 
 #include "base/try.h"
 #include "bench/link_sink.h"
+#include "bench/link_source.h"
 #include "bench/machine.h"
 #include "bench/plain_socket.h"
 #include "bench/statistics.h"
 #include "node/endpoint.h"
+#include "transport/tcp/key_file.h"
 #include "transport/tcp/socket.h"
 
 namespace lynx {
@@ -65,7 +66,7 @@ public:
         TemporaryKeyFile file(path);
         std::string text = "bench:";
         std::random_device random;
-        for (int byte = 0; byte < 32; ++byte) {
+        for (std::size_t byte = 0; byte < transport::kKeyBytes; ++byte) {
             std::array<char, 3> digits{};
             std::snprintf(digits.data(), digits.size(), "%02x", random() & 0xFFU);
             text += digits.data();
@@ -89,38 +90,6 @@ public:
 private:
     explicit TemporaryKeyFile(std::string path) : path_(std::move(path)) {}
     std::string path_;
-};
-
-/// A source of this process, until the object goes.
-class LocalSource {
-public:
-    /// Returns once it listens.
-    [[nodiscard]] static Result<std::unique_ptr<LocalSource>> start(const PeerSecurity& security,
-                                                                    const LinkEmulation& link) {
-        std::unique_ptr<LocalSource> source(new LocalSource);
-        LinkSourceConfig config{.security = security, .link = link, .on_listening = {}};
-        config.on_listening = [raw = source.get()](std::uint16_t port) { raw->listening_.set_value(port); };
-        std::future<std::uint16_t> port = source->listening_.get_future();
-        std::future<Status> ended = source->ended_.get_future();
-        source->thread_ = std::jthread([raw = source.get(), config](const std::stop_token& stop) {
-            raw->ended_.set_value(run_link_source(config, stop));
-        });
-        while (port.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
-            if (ended.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
-                return ended.get();
-            }
-        }
-        source->endpoint_ = {"127.0.0.1", port.get()};
-        return source;
-    }
-    [[nodiscard]] const node::Endpoint& endpoint() const { return endpoint_; }
-
-private:
-    LocalSource() = default;
-    node::Endpoint endpoint_;
-    std::promise<std::uint16_t> listening_;
-    std::promise<Status> ended_;
-    std::jthread thread_;
 };
 
 /// What a transport is measured through.
@@ -265,8 +234,7 @@ Result<LinkBenchReport> run_link_bench(const LinkBenchConfig& config, std::stop_
     using namespace bench;
     LYNX_TRY(check(config));
     const bool local = config.connect.empty();
-    const bool shaped = config.link.rate_bits_per_s > 0 || config.link.delay_s > 0;
-    std::vector<std::unique_ptr<LocalSource>> sources;
+    std::vector<std::jthread> sources;
     std::vector<Subject> subjects;
     if (local) {
         LYNX_ASSIGN(const TemporaryKeyFile keys, TemporaryKeyFile::make());
@@ -274,16 +242,18 @@ Result<LinkBenchReport> run_link_bench(const LinkBenchConfig& config, std::stop_
         psk.key_file = keys.path();
         for (const auto& [name, security] : {std::pair{"tcp", PeerSecurity{}}, std::pair{"tls", psk}}) {
             LYNX_ASSIGN(transport::TcpOptions tcp, node::tcp_options(security));
-            LYNX_ASSIGN(auto source, LocalSource::start(security, config.link));
-            subjects.push_back({name, source->endpoint(), std::move(tcp), true});
-            sources.push_back(std::move(source));
+            LYNX_ASSIGN(auto server, node::PeerServer::listen("127.0.0.1:0", security, {}));
+            subjects.push_back({name, {"127.0.0.1", server->port()}, std::move(tcp), true});
+            sources.emplace_back([server = std::move(server), &config](const std::stop_token& done) {
+                static_cast<void>(serve_sinks(*server, config.link, done));  // a sink notices when it fails
+            });
         }
     } else {
         LYNX_ASSIGN(const node::Endpoint endpoint, node::parse_endpoint(config.connect));
         LYNX_ASSIGN(transport::TcpOptions tcp, node::tcp_options(config.security));
         subjects.push_back({config.security.tls() ? "tls" : "tcp", endpoint, std::move(tcp), false});
     }
-    const bool socket = local && !shaped;  // an emulated link is ours alone
+    const bool socket = local && !config.link.active();  // an emulated link is ours alone
     Samples plain;
     std::vector<Samples> samples(subjects.size());
     for (std::uint32_t round = 1; round <= config.rounds; ++round) {

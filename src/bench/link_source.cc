@@ -1,19 +1,19 @@
-// The link benchmark's source: a prefill node without engine and codec. One thread per sink.
+#include "bench/link_source.h"
+
 #include <array>
 #include <map>
 
 #include "base/try.h"
 #include "bench/opaque.h"
 #include "lynx/link_bench.h"
-#include "node/endpoint.h"
-#include "node/peer_threads.h"
 #include "transport/pump.h"
-#include "transport/tcp/tcp.h"
 
 namespace lynx {
 
 namespace bench {
 namespace {
+
+static_assert(kLinkPeersMax <= node::kPeersMax);
 
 constexpr std::size_t kFramesPerStep = 64;
 
@@ -95,56 +95,30 @@ private:
     std::map<std::uint64_t, Transfer> transfers_;  // bounded by SessionOptions::requests_max
 };
 
-void serve_sink(transport::Link& link, std::uint64_t connection_id, const std::stop_token& stop) {
+void serve_sink(const node::Peer& peer, const std::stop_token& stop) {
     const base::SteadyClock clock;
-    const std::stop_callback wake(stop, [&] { link.wake(); });
-    wire::Session session(opaque_session(wire::Role::prefill, connection_id), clock.now());
+    wire::Session session(opaque_session(wire::Role::prefill, peer.connection_id), clock.now());
     OpaqueService service;
-    Status status;
-    bool busy = false;
-    while (status.ok() && !stop.stop_requested()) {
-        const base::Nanos now = clock.now();
-        status = transport::pump_once(session, link, clock, busy ? now : session.timeout()).status();
-        if (status.ok()) {
-            const Result<bool> more = service.step(session, clock.now());
-            status = more.status();
-            busy = more.ok() && more.value();
-        }
-    }
+    const Status status = node::serve_session(session, *peer.link, clock, stop,
+                                              [&](base::Nanos now) { return service.step(session, now); });
     session.close(status, clock.now());
-    transport::finish(session, link, clock, clock.now() + transport::kLinger);
+    transport::finish(session, *peer.link, clock, clock.now() + transport::kLinger);
 }
 
 }  // namespace
+
+Status serve_sinks(node::PeerServer& server, const LinkEmulation& link, const std::stop_token& stop) {
+    return server.run(link, serve_sink, stop);
+}
+
 }  // namespace bench
 
 Status run_link_source(const LinkSourceConfig& config, std::stop_token stop) {
-    const base::SteadyClock clock;
-    LYNX_ASSIGN(const node::Endpoint endpoint, node::parse_endpoint(config.listen));
-    LYNX_ASSIGN(const transport::TcpOptions tcp, node::tcp_options(config.security));
-    LYNX_ASSIGN(const std::unique_ptr<transport::TcpListener> listener,
-                transport::TcpListener::listen(endpoint.host, endpoint.port, tcp));
-    node::PeerThreads sinks;
-    const std::stop_callback wake(stop, [&] { listener->wake(); });
+    LYNX_ASSIGN(const auto server, node::PeerServer::listen(config.listen, config.security, {}));
     if (config.on_listening) {
-        config.on_listening(listener->port());
+        config.on_listening(server->port());
     }
-    while (!stop.stop_requested()) {
-        LYNX_ASSIGN(std::optional<transport::Accepted> accepted,
-                    listener->accept(clock.now() + std::chrono::seconds(1)));
-        if (!accepted) {
-            continue;
-        }
-        if (sinks.live() >= kLinkPeersMax) {
-            accepted->link->close();
-            continue;
-        }
-        std::shared_ptr<transport::Link> link = node::shape(std::move(accepted->link), config.link, clock);
-        sinks.start([link, id = accepted->connection_id](const std::stop_token& sink_stop) {
-            bench::serve_sink(*link, id, sink_stop);
-        });
-    }
-    return {};
+    return bench::serve_sinks(*server, config.link, stop);
 }
 
 }  // namespace lynx

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "lynx/link_bench.h"
 #include "lynx/status.h"
 #include "wire/session.h"
 
@@ -15,7 +16,7 @@ struct Opaque {
     std::array<std::uint32_t, 2> frame_bytes{};
 };
 
-inline constexpr std::uint32_t kOpaqueFrameBytesMax = std::uint32_t{1} << 20;
+inline constexpr std::uint32_t kOpaqueFrameBytesMax = kLinkFrameKibMax * 1024;
 inline constexpr std::uint32_t kFramesPerPage = 2;  ///< K and V
 
 [[nodiscard]] wire::SessionOptions opaque_session(wire::Role role, std::uint64_t connection_id);

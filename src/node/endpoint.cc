@@ -36,7 +36,7 @@ Result<Endpoint> parse_endpoint(const std::string& text) {
 
 std::unique_ptr<transport::Link> shape(std::unique_ptr<transport::Link> link, const LinkEmulation& emulation,
                                        const base::Clock& clock) {
-    if (emulation.rate_bits_per_s <= 0 && emulation.delay_s <= 0) {
+    if (!emulation.active()) {
         return link;
     }
     return std::make_unique<transport::EmulatedLink>(
