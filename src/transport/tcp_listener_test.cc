@@ -32,14 +32,7 @@ protected:
         listener_ = std::move(made).value();
         ASSERT_NE(listener_->port(), 0);
     }
-    /// One raw connection, blocking.
-    [[nodiscard]] Fd raw() const {
-        auto found = resolve("127.0.0.1", listener_->port(), Reach::loopback);
-        Address& address = found.value().front();
-        Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(address.bytes), address.size), 0);
-        return socket;
-    }
+    [[nodiscard]] Fd raw() const { return raw_connection(listener_->port()); }
     static void say(const Fd& socket, base::ByteView bytes) {
         ASSERT_EQ(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
     }

@@ -2,16 +2,26 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "transport/tcp/socket.h"
 #include "transport/tcp/tcp.h"
 #include "wire/frame.h"
 
 namespace lynx::transport {
+
+/// One raw connection to a listener on 127.0.0.1, blocking.
+[[nodiscard]] inline Fd raw_connection(std::uint16_t port) {
+    const Address address = resolve("127.0.0.1", port, Reach::loopback).value().front();
+    Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(address.bytes), address.size), 0);
+    return socket;
+}
 
 struct TcpPair {
     std::unique_ptr<Link> client;

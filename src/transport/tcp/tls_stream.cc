@@ -223,9 +223,8 @@ public:
         }
         ERR_clear_error();
         // It cannot block: whatever it seals is taken by hold().
-        const std::uint64_t most = std::min<std::uint64_t>(kSealBytes, bytes_per_key_ - sealed_bytes_);
-        const int n =
-            SSL_write(ssl_.get(), bytes.data(), static_cast<int>(std::min<std::uint64_t>(bytes.size(), most)));
+        const auto size = std::min<std::uint64_t>({bytes.size(), kSealBytes, bytes_per_key_ - sealed_bytes_});
+        const int n = SSL_write(ssl_.get(), bytes.data(), static_cast<int>(size));
         if (n <= 0) {
             return outcome(n);
         }

@@ -18,6 +18,8 @@
 
 namespace lynx::transport {
 
+#define EXPECT_SAYS(status, text) EXPECT_NE((status).message().find(text), std::string::npos) << (status).to_string()
+
 class TestFolder {
 public:
     TestFolder() {
@@ -118,6 +120,15 @@ private:
     Key key_;
     Certificate certificate_;
     long serial_ = 0;
+};
+
+/// An authority and a certificate of it for either node.
+class TlsNodes : public testing::Test {
+protected:
+    TestFolder folder_;
+    TestAuthority authority_{folder_, "authority"};
+    PeerSecurity prefill_ = authority_.issue("prefill-1", "DNS:prefill.test,IP:127.0.0.1");
+    PeerSecurity decode_ = authority_.issue("decode-1", "DNS:decode.test");
 };
 
 /// A line of a key file; every digit of the key is `digit`.
