@@ -4,10 +4,9 @@ A failure names its kill as "kill N"; LYNX_KILLS=N+1 LYNX_KILL_FIRST=N runs that
 """
 import os
 import random
-import subprocess
 import time
 
-from lynxkv import BINARY, FAKE, Case, Prefill, main, run
+from lynxkv import FAKE, Case, Decode, Prefill, main, run
 
 KILLS = int(os.environ.get("LYNX_KILLS", "30"))
 FIRST = int(os.environ.get("LYNX_KILL_FIRST", "0"))
@@ -16,17 +15,6 @@ REQUEST = ["-p", TEXT, "-n", "32", "--ignore-end"]
 LINK = ["--link-rate", "6mbit"]
 LONGEST_S = 0.9  # a whole request and a little more, on an idle machine
 HANG_S = 20
-
-
-def answer(process):
-    """(exit code, what it had shown, errors) of a decode node; one that outlives HANG_S fails the test."""
-    out, err = process.communicate(timeout=HANG_S)
-    return process.returncode, out, err
-
-
-def decode(address):
-    return subprocess.Popen([BINARY, "decode", "--prefill", address, *FAKE, *REQUEST], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, errors="replace")
 
 
 def resources(pid):
@@ -50,11 +38,11 @@ class Kill(Case):
         slowest = 0.0
         for kill in range(FIRST, KILLS):
             with self.subTest(f"kill {kill}"), Prefill(*LINK) as prefill:
-                request = decode(prefill.address)
+                request = Decode(prefill.address, *REQUEST)
                 time.sleep(random.Random(kill).uniform(0, LONGEST_S))
                 prefill.process.kill()
                 killed = time.monotonic()
-                code, out, err = answer(request)
+                code, out, err = request.finish(HANG_S)
                 slowest = max(slowest, time.monotonic() - killed)
                 if code == 0:  # everything had arrived
                     ends["answered"] += 1
@@ -72,10 +60,10 @@ class Kill(Case):
             before = resources(prefill.process.pid)
             for kill in range(FIRST, KILLS):
                 with self.subTest(f"kill {kill}"):
-                    request = decode(prefill.address)
+                    request = Decode(prefill.address, *REQUEST)
                     time.sleep(random.Random(kill).uniform(0, LONGEST_S))
-                    request.kill()
-                    _, out, _ = answer(request)
+                    request.process.kill()
+                    _, out, _ = request.finish(HANG_S)
                     self.assert_true_prefix(out)
             self.whole_request(prefill)
             deadline = time.monotonic() + HANG_S  # peers' threads end on their own and are joined when the next one comes
@@ -89,7 +77,7 @@ class Kill(Case):
             self.assertLessEqual(after[1], before[1])
 
     def whole_request(self, prefill):
-        code, out, err = answer(decode(prefill.address))
+        code, out, err = Decode(prefill.address, *REQUEST).finish(HANG_S)
         self.assertEqual((code, out), (0, self.text), err)
 
 

@@ -12,16 +12,16 @@ MODELS = os.environ.get("LYNX_MODELS_DIR", "")
 FAKE = ["--model", "fake", "--context", "4096"]
 
 
-def run(*args, timeout=60, stdin=None):
-    """CompletedProcess of one lynxkv call; a call that outlives `timeout` seconds fails the test."""
-    return subprocess.run([BINARY, *map(str, args)], capture_output=True, text=True, errors="replace", timeout=timeout, stdin=stdin)
+def run(*args, timeout=60, stdin=None, via=()):
+    """CompletedProcess of one lynxkv call, by the command `via` if there is one; a call that outlives `timeout` seconds fails the test."""
+    return subprocess.run([*via, BINARY, *map(str, args)], capture_output=True, text=True, errors="replace", timeout=timeout, stdin=stdin)
 
 
 class Prefill:
     """A prefill node as its own process, as a context manager; .address once it listens."""
 
-    def __init__(self, *args, model=FAKE, listen="127.0.0.1:0", command=("prefill",)):
-        self.process = subprocess.Popen([BINARY, *command, "--listen", listen, *model, *map(str, args)],
+    def __init__(self, *args, model=FAKE, listen="127.0.0.1:0", command=("prefill",), via=()):
+        self.process = subprocess.Popen([*via, BINARY, *command, "--listen", listen, *model, *map(str, args)],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.process.stdout.readline().strip()
         assert line.startswith("listening on "), (line, self.process.stderr.read())
@@ -44,8 +44,8 @@ class Prefill:
 class LinkSource(Prefill):
     """A source of the link benchmark as its own process."""
 
-    def __init__(self, *args):
-        super().__init__(*args, model=[], command=["bench", "link"])
+    def __init__(self, *args, **options):
+        super().__init__(*args, model=[], command=["bench", "link"], **options)
 
 
 class Decode:

@@ -22,6 +22,11 @@ class Unsupported(Exception):
     """This machine can't make such hosts."""
 
 
+def inside(host):
+    """What a command line begins with to run on that host."""
+    return ("ip", "netns", "exec", host)
+
+
 def _run(*command):
     done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     if done.returncode != 0:
@@ -56,7 +61,7 @@ class Hosts:
 
     def shape(self, rate_mbit):
         """What leaves the source: so many Mbit/s, the high lane's mark first."""
-        tc = ("ip", "netns", "exec", self.source, "tc")
+        tc = (*inside(self.source), "tc")
         subprocess.run([*tc, "qdisc", "del", "dev", "lane0", "root"], capture_output=True)
         _run(*tc, "qdisc", "add", "dev", "lane0", "root", "handle", "1:", "htb", "default", "20", "r2q", "1000")
         htb = ("htb", "ceil", f"{rate_mbit}mbit", "rate")
@@ -68,13 +73,13 @@ class Hosts:
 
     def class_bytes(self):
         """Bytes each class has let through since shape(): {"1:10": ..., "1:20": ...}."""
-        text = _run("ip", "netns", "exec", self.source, "tc", "-s", "class", "show", "dev", "lane0")
+        text = _run(*inside(self.source), "tc", "-s", "class", "show", "dev", "lane0")
         return {name: int(sent) for name, sent in re.findall(r"class htb (\S+) .*?\n Sent (\d+) bytes", text)}
 
     @contextlib.contextmanager
     def capture(self, priority):
         """Counts, while it is open, the packets that leave the source with that SO_PRIORITY, by DSCP."""
-        process = subprocess.Popen(["ip", "netns", "exec", self.source, sys.executable, __file__, str(priority)],
+        process = subprocess.Popen([*inside(self.source), sys.executable, __file__, str(priority)],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         counts = {}
         try:

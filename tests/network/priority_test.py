@@ -5,13 +5,12 @@ printed; LYNX_NETWORK=full measures longer, with delays and several peers, and L
 """
 import json
 import os
-import subprocess
 import sys
 import unittest
 
-from hosts import DSCP_HIGH, DSCP_LOW, HIGH_CLASS, LOW_CLASS, SOURCE_ADDRESS, Hosts, Unsupported
+from hosts import DSCP_HIGH, DSCP_LOW, HIGH_CLASS, LOW_CLASS, SOURCE_ADDRESS, Hosts, Unsupported, inside
+from lynxkv import LinkSource, parse, run
 
-BINARY = os.environ["LYNX_CLI"]
 FULL = os.environ.get("LYNX_NETWORK") == "full"
 SKIPPED = 77
 SO_PRIORITY_HIGH, SO_PRIORITY_LOW = 6, 2
@@ -28,22 +27,12 @@ PROBES, SECONDS, ROUNDS, ANCHOR_FRAMES = (20, 3, 2, 32) if FULL else (4, 0.5, 1,
 
 def measure(hosts, delay_ms, peers):
     """The bench's report: source on one host, sink on the other."""
-    plaintext = "--allow-plaintext"
-    source = subprocess.Popen(
-        ["ip", "netns", "exec", hosts.source, BINARY, "bench", "link", "--listen", f"{SOURCE_ADDRESS}:0", plaintext,
-         "--link-delay", f"{delay_ms}ms"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        address = source.stdout.readline().split()[-1]
-        done = subprocess.run(
-            ["ip", "netns", "exec", hosts.sink, BINARY, "bench", "link", "--connect", address, plaintext, "--json",
-             "--peers", str(peers), "--requests", str(REQUESTS), "--frame-kib", str(FRAME_KIB), "--probes", str(PROBES),
-             "--seconds", str(SECONDS), "--rounds", str(ROUNDS), "--anchor-frames", str(ANCHOR_FRAMES)],
-            capture_output=True, text=True, timeout=300)
-    finally:
-        source.terminate()
-        source.communicate(timeout=10)
+    with LinkSource("--allow-plaintext", "--link-delay", f"{delay_ms}ms", listen=f"{SOURCE_ADDRESS}:0", via=inside(hosts.source)) as source:
+        done = run("bench", "link", "--connect", source.address, "--allow-plaintext", "--json", "--peers", peers, "--requests", REQUESTS,
+                   "--frame-kib", FRAME_KIB, "--probes", PROBES, "--seconds", SECONDS, "--rounds", ROUNDS, "--anchor-frames", ANCHOR_FRAMES,
+                   via=inside(hosts.sink), timeout=300)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return parse(done.stdout)
 
 
 class Priority(unittest.TestCase):
@@ -51,7 +40,11 @@ class Priority(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.hosts = cls.enterClassContext(Hosts())
+        try:
+            cls.hosts = cls.enterClassContext(Hosts())
+            cls.hosts.shape(CASES[0][0])
+        except Unsupported as why:
+            raise unittest.SkipTest(str(why)) from None
 
     @classmethod
     def tearDownClass(cls):
@@ -93,10 +86,5 @@ class Priority(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    try:
-        with Hosts() as probe:
-            probe.shape(100)
-    except Unsupported as why:
-        print(f"skipped: {why}")
-        sys.exit(SKIPPED)
-    unittest.main(verbosity=2)
+    result = unittest.main(verbosity=2, exit=False).result
+    sys.exit(SKIPPED if result.skipped else not result.wasSuccessful())
