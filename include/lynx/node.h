@@ -7,12 +7,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lynx/codec.h"
+#include "lynx/logprobs.h"
 #include "lynx/security.h"
 #include "lynx/status.h"
 
@@ -77,6 +79,9 @@ struct GenerateRequest {
     std::optional<std::uint64_t> seed;  ///< with temperature > 0: coupled sampling, reproducible
     std::vector<std::string> stop_strings;
     bool ignore_end = false;  ///< go on after an end token (benchmarks)
+    /// Log probabilities of the committed tokens, with so many alternatives each, at most kTopLogprobsMax. Token 1's needs the full KV and a step of its
+    /// own: such a request shows and drafts nothing before.
+    std::optional<std::uint32_t> top_logprobs;
     CodecOptions codec;
     bool draft = true;                    ///< false: wait for the last tier, then decode
     std::optional<std::uint32_t> window;  ///< exactly this many drafts; absent: adaptive
@@ -84,9 +89,10 @@ struct GenerateRequest {
 
 /// One change of the visible output.
 struct TextUpdate {
-    std::string_view committed;    ///< new final text, to append to the final text so far
-    std::string_view provisional;  ///< all drafted text that now stands behind it
-    std::uint32_t retracted = 0;   ///< drafts withdrawn by this update
+    std::string_view committed;                   ///< new final text, to append to the final text so far
+    std::string_view provisional;                 ///< all drafted text that now stands behind it
+    std::uint32_t retracted = 0;                  ///< drafts withdrawn by this update
+    std::span<const CommittedLogprobs> logprobs;  ///< of tokens that were committed; their text may follow later
 };
 
 /// What a caller may watch while a request runs; every member may be empty. Called on the inference thread: be quick.
@@ -107,8 +113,9 @@ struct TierReport {
 
 /// Seconds count from the sending of the request.
 struct GenerateReport {
-    std::vector<std::int32_t> tokens;  ///< committed, token 1 first; ends with the end token if there was one
-    std::vector<double> committed_s;   ///< per token
+    std::vector<std::int32_t> tokens;         ///< committed, token 1 first; ends with the end token if there was one
+    std::vector<double> committed_s;          ///< per token
+    std::vector<CommittedLogprobs> logprobs;  ///< per token, if asked for
     std::string text;
     Finish finish = Finish::length;
     std::uint32_t prompt_tokens = 0;

@@ -3,7 +3,7 @@
 debian_packages=(
     build-essential g++ clang clang-format clang-tidy libclang-rt-14-dev cmake ninja-build ccache pkg-config git
     python3 python3-venv libgtest-dev libgmock-dev libdeflate-dev libeigen3-dev libhwy-dev libzip-dev libxxhash-dev libcli11-dev nlohmann-json3-dev
-    libcpp-httplib-dev libssl-dev openssl
+    libcpp-httplib-dev libssl-dev openssl curl
     bible-kjv bible-kjv-text iproute2
 )
 

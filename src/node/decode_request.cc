@@ -188,6 +188,9 @@ Result<speculate::Action> DecodeRequest::next(bool may_gate) {
     if (!full && eta) {
         speculation_->on_transfer_estimate(eta->last_page, eta->first_layer);
     }
+    if (score_pending()) {
+        return full ? score_action() : speculate::Action{};
+    }
     speculation_->allow_gating(may_gate);
     speculate::Action action = speculation_->next(t);
     for (engine::Row& row : action.rows) {
@@ -206,11 +209,23 @@ void DecodeRequest::apply_staged_layers() {
     }
 }
 
+speculate::Action DecodeRequest::score_action() const {
+    const std::uint32_t position = setup_.paging.tokens - 1;
+    speculate::Action action;
+    action.kind = ActionKind::decode;
+    action.rows = {{.seq = setup_.seq, .token = setup_.last_prompt_token, .position = position, .logits = true}};
+    action.truncate_to = position;
+    return action;
+}
+
 Status DecodeRequest::prepare(const speculate::Action& action) {
     // Before a draft too: the later drafts then attend to the full KV of the layers that are there, and hold more often.
     apply_staged_layers();
     // Nothing is committed from partial KV.
     LYNX_CHECK(action.kind == ActionKind::draft || action.gated || layers_applied_ == layers());
+    if (score_pending()) {
+        LYNX_ASSIGN(last_prompt_row_, KvRow::read(setup_.engine, setup_.seq, action.truncate_to));
+    }
     LYNX_TRY(setup_.engine.truncate(setup_.seq, action.truncate_to));
     const std::lock_guard lock(mutex_);
     waited_before_ = times_.verify_waited;
@@ -232,6 +247,13 @@ Status DecodeRequest::complete(const speculate::Action& action, std::size_t firs
         }
         // A page may have failed to decode while the step ran: then its result must not be used.
         LYNX_TRY(status_);
+    }
+    if (last_prompt_row_) {
+        speculation_->score_token1(setup_.engine.logits(first_row));
+        LYNX_TRY(last_prompt_row_->write(setup_.engine, setup_.seq));
+        last_prompt_row_.reset();
+        scored_ = true;
+        return {};
     }
     if (action.gated) {
         times.after_last_gate = end - last_gate_;

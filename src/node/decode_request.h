@@ -18,6 +18,7 @@
 #include "lynx/status.h"
 #include "node/arrival_estimator.h"
 #include "node/kv_assembly.h"
+#include "node/kv_row.h"
 #include "speculate/speculation.h"
 #include "wire/session.h"
 
@@ -52,6 +53,7 @@ public:
         const codec::Codec& codec;
         kv::Paging paging;
         speculate::Options speculation;
+        engine::Token last_prompt_token = 0;  ///< read with speculation.top_logprobs: what token 1 is scored by
         base::Nanos prefill_timeout = std::chrono::seconds(600);  ///< without news, until the prefill is done
         base::Nanos stall_timeout = std::chrono::seconds(30);     ///< without news, from then on
         std::function<void()> on_change;  ///< what next() says may have changed; any thread; may be empty
@@ -86,11 +88,16 @@ public:
     [[nodiscard]] speculate::Speculation* speculation() noexcept { return speculation_ ? &*speculation_ : nullptr; }
     [[nodiscard]] bool layer_staged(std::uint32_t layer) const noexcept { return assembly_->layer_staged(layer); }
 
+    /// Log probabilities are wanted and token 1's is not there: its logits never left the prefill node, so the prompt's last token runs once more on
+    /// the full KV. Nothing else runs before, drafts neither, and nothing is shown.
+    [[nodiscard]] bool score_pending() const noexcept { return setup_.speculation.top_logprobs && !scored_; }
+
     /// LayerGate: waits for the layer's last tier and applies it.
     [[nodiscard]] Status wait(std::uint32_t layer) override;
 
 private:
     explicit DecodeRequest(Setup setup);
+    [[nodiscard]] speculate::Action score_action() const;
     void on_progress(const wire::Progress& progress);
     void on_first_token(engine::Token token);
     void on_page(wire::PageReceived page);
@@ -121,7 +128,9 @@ private:
     base::Nanos last_gate_{0};  ///< when the latest layer gate opened
     bool told_anchor_ = false;
     bool told_full_ = false;
-    base::Nanos waited_before_{0};  ///< at gates, before the step that runs
+    bool scored_ = false;
+    std::optional<KvRow> last_prompt_row_;  ///< as it arrived, while the scoring step overwrites it
+    base::Nanos waited_before_{0};          ///< at gates, before the step that runs
 };
 
 }  // namespace lynx::node

@@ -42,9 +42,14 @@ protected:
                 }
             }
         }
+        start({});
+    }
+
+    void start(std::optional<std::uint32_t> top_logprobs) {
         speculate::Options speculation;
         speculation.max_tokens = 16;
         speculation.window.fixed = 8;
+        speculation.top_logprobs = top_logprobs;
         live = DecodeRequest::create({.request = 1,
                                       .generation = 1,
                                       .engine = *engine,
@@ -53,11 +58,22 @@ protected:
                                       .codec = *codec,
                                       .paging = paging,
                                       .speculation = speculation,
+                                      .last_prompt_token = 5,
                                       .prefill_timeout = std::chrono::seconds(600),
                                       .stall_timeout = std::chrono::seconds(30),
                                       .on_change = {},
                                       .wait_for_layer = {}})
                    .value();
+    }
+
+    /// Asks what to do, and does it.
+    speculate::Action step() {
+        speculate::Action action = live->next(true).value();
+        const base::Nanos start = clock.now();
+        EXPECT_TRUE(live->prepare(action).ok());
+        EXPECT_TRUE(engine->step(action.rows, live->gate(action)).ok());
+        EXPECT_TRUE(live->complete(action, 0, start, clock.now()).ok());
+        return action;
     }
 
     [[nodiscard]] std::uint32_t layers() const {
@@ -120,23 +136,43 @@ TEST_F(DecodeRequestTest, LaterDraftsAttendToTheLayersThatAreComplete) {
     for (std::uint32_t layer = 0; layer < layers(); ++layer) {
         deliver(layer, 0);
     }
-    const auto draft = [&] {
-        const speculate::Action action = live->next(true).value();
-        ASSERT_EQ(action.kind, speculate::ActionKind::draft);
-        const base::Nanos start = clock.now();
-        ASSERT_TRUE(live->prepare(action).ok());
-        ASSERT_TRUE(engine->step(action.rows, live->gate(action)).ok());
-        ASSERT_TRUE(live->complete(action, 0, start, clock.now()).ok());
-    };
-    draft();
+    EXPECT_EQ(step().kind, speculate::ActionKind::draft);
     EXPECT_TRUE(holds(0, 0));
     EXPECT_FALSE(holds(0, 1));
     deliver(0, 1);
     EXPECT_TRUE(holds(0, 0)) << "a tier that arrives waits until no step runs";
-    draft();
+    EXPECT_EQ(step().kind, speculate::ActionKind::draft);
     EXPECT_TRUE(holds(0, 1));
     EXPECT_TRUE(holds(1, 0)) << "the other layers are still the anchor's";
     EXPECT_EQ(live->speculation()->committed().size(), 1U) << "token 1 and nothing that was computed on this mixture";
+}
+
+TEST_F(DecodeRequestTest, ScoringToken1LeavesTheKvAsItArrived) {
+    start(4);
+    live->on_event(wire::FirstToken{1, 1, 3});
+    for (std::uint32_t layer = 0; layer < layers(); ++layer) {
+        deliver(layer, 0);
+    }
+    EXPECT_EQ(live->next(true).value().kind, speculate::ActionKind::wait) << "its rows would not survive the scoring";
+    for (std::uint32_t layer = 0; layer < layers(); ++layer) {
+        deliver(layer, 1);
+    }
+    ASSERT_TRUE(live->score_pending());
+    const speculate::Action score = step();
+    EXPECT_EQ(score.rows.size(), 1U);
+    EXPECT_EQ(score.rows.front().position, kTokens - 1);
+    EXPECT_EQ(score.rows.front().token, 5);
+    EXPECT_FALSE(live->score_pending());
+    ASSERT_EQ(live->speculation()->logprobs().size(), 1U);
+    EXPECT_EQ(live->speculation()->logprobs().front().chosen.token, 3);
+    EXPECT_LT(live->speculation()->logprobs().front().chosen.logprob, 0);
+    for (std::uint32_t layer = 0; layer < layers(); ++layer) {
+        EXPECT_TRUE(holds(layer, 1)) << "layer " << layer;
+    }
+    while (step().kind != speculate::ActionKind::verify) {
+    }
+    EXPECT_GT(live->speculation()->committed().size(), 1U);
+    EXPECT_EQ(live->speculation()->logprobs().size(), live->speculation()->committed().size());
 }
 
 TEST_F(DecodeRequestTest, TheFirstReasonOfAFailureCounts) {

@@ -127,6 +127,10 @@ Result<std::unique_ptr<DecodeScheduler::Job>> DecodeScheduler::make_job(const Ge
     LYNX_ASSIGN(job->codec, make_codec_for(engine_->info(), request.codec.name, params));
     job->sampling = {request.temperature, request.top_k, request.top_p, request.seed};
     LYNX_TRY(job->sampling.validate());
+    if (request.top_logprobs.value_or(0) > kTopLogprobsMax) {
+        return Status{ErrorCode::invalid_argument, "top_logprobs: expected at most " + std::to_string(kTopLogprobsMax) +
+                                                       ", actual " + std::to_string(*request.top_logprobs)};
+    }
     return job;
 }
 
@@ -243,6 +247,7 @@ Status DecodeScheduler::start(Job& job, engine::SeqId seq) {
     options.stop_strings = request.stop_strings;
     options.piece = [engine = engine_.get()](engine::Token token) { return engine->piece(token); };
     options.window.fixed = request.window;
+    options.top_logprobs = request.top_logprobs;
     options.draft = request.draft && job.codec->info().tiers > 1;  // on complete KV there is nothing to draft for
     options.cost = cost_;
     options.acceptance = acceptance_[job.codec->info().name];
@@ -256,6 +261,7 @@ Status DecodeScheduler::start(Job& job, engine::SeqId seq) {
                                                  .codec = *job.codec,
                                                  .paging = job.paging(),
                                                  .speculation = std::move(options),
+                                                 .last_prompt_token = job.prompt.back(),
                                                  .prefill_timeout = base::from_seconds(config_.prefill_timeout_s),
                                                  .stall_timeout = base::from_seconds(config_.stall_timeout_s),
                                                  .on_change = [this] { bell_.ring(); },
@@ -288,7 +294,7 @@ base::Nanos DecodeScheduler::round() {
         }
         job->action = std::move(action).value();
         job->observer->on_times(job->live->times(), static_cast<std::uint32_t>(job->prompt.size()));
-        if (job->live->speculation() != nullptr) {
+        if (job->live->speculation() != nullptr && !job->live->score_pending()) {
             job->observer->on_output(*job->live->speculation(), clock_.now());
         }
         if (job->action.kind == ActionKind::finished) {

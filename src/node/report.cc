@@ -31,6 +31,7 @@ GenerateReport make_report(DecodeRequest& request, const StepTimeline& timeline,
     for (const base::Nanos t : timeline.committed_at) {
         report.committed_s.push_back(since_start(t));
     }
+    report.logprobs = speculation.logprobs();
     report.text = speculation.committed_text();
     report.finish = speculation.finish_reason() == speculate::FinishReason::length      ? Finish::length
                     : speculation.finish_reason() == speculate::FinishReason::end_token ? Finish::end_token

@@ -38,7 +38,9 @@ void RequestObserver::on_output(speculate::Speculation& speculation, base::Nanos
     for (const engine::Token token : provisional_) {
         provisional += engine_.piece(token);
     }
-    events_.on_text({committed, provisional, output.retracted});
+    const std::vector<CommittedLogprobs>& logprobs = speculation.logprobs();
+    const std::size_t news = logprobs.empty() ? 0 : output.committed.size();
+    events_.on_text({committed, provisional, output.retracted, std::span(logprobs).last(news)});
 }
 
 }  // namespace lynx::node

@@ -14,6 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint32_t kCompletionTokensDefault = 16;  // the API's own
+constexpr std::int64_t kCompletionsTopLogprobsMax = 5;  // so is this
 
 [[noreturn]] void refuse(const std::string& param, const std::string& message) {
     throw ApiError{.message = message, .param = param};
@@ -162,15 +163,29 @@ void refuse_unsupported(const Json& body) {
             refuse(name, std::string(name) + " is not supported");
         }
     }
-    for (const char* name : {"logprobs", "top_logprobs", "echo"}) {
-        const Json* v = find(body, name);
-        if (v != nullptr && *v != false && *v != 0) {
-            refuse(name, std::string(name) + " is not supported");
-        }
+    if (boolean(body, "echo", false)) {
+        refuse("echo", "echo is not supported");
     }
     const Json* format = find(body, "response_format");
     if (format != nullptr && (!format->is_object() || format->value("type", Json()) != "text")) {
         refuse("response_format", "response_format: only {\"type\": \"text\"} is supported");
+    }
+}
+
+/// Completions: a number of alternatives. Chat: yes or no, and a number.
+void read_logprobs(Endpoint endpoint, const Json& body, GenerateRequest& out) {
+    const Json* wanted = find(body, "logprobs");
+    if (endpoint == Endpoint::completions) {
+        if (wanted != nullptr && *wanted != false) {
+            out.top_logprobs = static_cast<std::uint32_t>(*integer(body, "logprobs", 0, kCompletionsTopLogprobsMax));
+        }
+        return;
+    }
+    const auto top = integer(body, "top_logprobs", 0, kTopLogprobsMax);
+    if (boolean(body, "logprobs", false)) {
+        out.top_logprobs = static_cast<std::uint32_t>(top.value_or(0));
+    } else if (top.value_or(0) > 0) {
+        refuse("top_logprobs", "top_logprobs goes with logprobs = true only");
     }
 }
 
@@ -230,6 +245,7 @@ ApiRequest read(Endpoint endpoint, const Json& body, const std::string& model, c
         out.generate.seed = static_cast<std::uint64_t>(*seed);
     }
     out.generate.stop_strings = stops_of(body);
+    read_logprobs(endpoint, body, out.generate);
     out.stream = boolean(body, "stream", false);
     if (const Json* options = find(body, "stream_options")) {
         if (!out.stream || !options->is_object()) {
@@ -242,16 +258,6 @@ ApiRequest read(Endpoint endpoint, const Json& body, const std::string& model, c
 }
 
 }  // namespace
-
-std::string to_json(const ApiError& error) {
-    const auto or_null = [](const std::string& s) { return s.empty() ? Json() : Json(s); };
-    const Json body = {{"error",
-                        {{"message", error.message},
-                         {"type", error.type},
-                         {"param", or_null(error.param)},
-                         {"code", or_null(error.code)}}}};
-    return body.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 std::variant<ApiRequest, ApiError> parse_request(Endpoint endpoint, std::string_view body, const std::string& model,
                                                  const GenerateRequest& defaults) {

@@ -11,18 +11,9 @@
 
 #include "engine/engine.h"
 #include "lynx/node.h"
+#include "serve/api_error.h"
 
 namespace lynx::serve {
-
-/// The API's error object, and its HTTP status.
-struct ApiError {
-    int http_status = 400;
-    std::string type = "invalid_request_error";
-    std::string message{};
-    std::string param{};  ///< empty: null
-    std::string code{};   ///< empty: null
-};
-[[nodiscard]] std::string to_json(const ApiError& error);
 
 enum class Endpoint : std::uint8_t { completions, chat };
 

@@ -27,8 +27,8 @@ Json object(const AnswerHead& head, bool chunk) {
 }
 
 /// A chunk with one choice that says `text` and why it ended (null: it goes on).
-Json chunk(const AnswerHead& head, std::string_view text, bool first, const Json& finish_reason) {
-    Json choice = {{"index", 0}, {"finish_reason", finish_reason}, {"logprobs", nullptr}};
+Json chunk(const AnswerHead& head, std::string_view text, bool first, const Json& finish_reason, const Json& logprobs) {
+    Json choice = {{"index", 0}, {"finish_reason", finish_reason}, {"logprobs", logprobs}};
     if (head.endpoint == Endpoint::completions) {
         choice["text"] = text;
     } else {
@@ -47,8 +47,13 @@ Json chunk(const AnswerHead& head, std::string_view text, bool first, const Json
 
 }  // namespace
 
-std::string completion(const AnswerHead& head, const GenerateReport& report) {
+std::string completion(const AnswerHead& head, const GenerateReport& report, const AnswerLogprobs::Piece& piece) {
     Json choice = {{"index", 0}, {"finish_reason", reason(report.finish)}, {"logprobs", nullptr}};
+    if (!report.logprobs.empty()) {
+        AnswerLogprobs logprobs(head.endpoint, piece);
+        logprobs.add(report.logprobs);
+        choice["logprobs"] = logprobs.take(report.text.size());
+    }
     if (head.endpoint == Endpoint::completions) {
         choice["text"] = report.text;
     } else {
@@ -66,12 +71,12 @@ std::string model_list(const std::string& model, std::int64_t created) {
          {"data", Json::array({{{"id", model}, {"object", "model"}, {"created", created}, {"owned_by", "lynx"}}})}});
 }
 
-std::string text_event(const AnswerHead& head, std::string_view text, bool first) {
-    return event(chunk(head, text, first, nullptr));
+std::string text_event(const AnswerHead& head, std::string_view text, bool first, const Json& logprobs) {
+    return event(chunk(head, text, first, nullptr, logprobs));
 }
 
 std::string finish_event(const AnswerHead& head, Finish finish) {
-    return event(chunk(head, "", false, reason(finish)));
+    return event(chunk(head, "", false, reason(finish), nullptr));
 }
 
 std::string usage_event(const AnswerHead& head, const GenerateReport& report) {

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
 #include "lynx/node.h"
+#include "serve/answer_logprobs.h"
 #include "serve/api_request.h"
 
 namespace lynx::serve {
@@ -19,14 +21,16 @@ struct AnswerHead {
     std::int64_t created = 0;  ///< seconds since 1970
 };
 
-/// The whole answer, not streamed.
-[[nodiscard]] std::string completion(const AnswerHead& head, const GenerateReport& report);
+/// The whole answer, not streamed. `piece` turns tokens into bytes, for log probabilities.
+[[nodiscard]] std::string completion(const AnswerHead& head, const GenerateReport& report,
+                                     const AnswerLogprobs::Piece& piece);
 
 /// The answer to /v1/models: the one that is served.
 [[nodiscard]] std::string model_list(const std::string& model, std::int64_t created);
 
-/// One server-sent event, "data: {...}\n\n". `first`: says the role (chat).
-[[nodiscard]] std::string text_event(const AnswerHead& head, std::string_view text, bool first);
+/// One server-sent event, "data: {...}\n\n". `first`: says the role (chat). `logprobs`: the choice's, or null.
+[[nodiscard]] std::string text_event(const AnswerHead& head, std::string_view text, bool first,
+                                     const nlohmann::json& logprobs);
 [[nodiscard]] std::string finish_event(const AnswerHead& head, Finish finish);
 [[nodiscard]] std::string usage_event(const AnswerHead& head, const GenerateReport& report);
 /// `provisional`: all drafted text behind the committed one; `retracted`: drafts withdrawn by this event.

@@ -20,6 +20,7 @@ public:
         std::string committed;
         std::string provisional;
         std::uint32_t retracted = 0;
+        std::vector<CommittedLogprobs> logprobs;
     };
     struct News {
         std::vector<Update> updates;
@@ -29,7 +30,10 @@ public:
 
     void add(const TextUpdate& update) {
         const std::lock_guard lock(mutex_);
-        news_.updates.push_back({std::string(update.committed), std::string(update.provisional), update.retracted});
+        news_.updates.push_back({std::string(update.committed),
+                                 std::string(update.provisional),
+                                 update.retracted,
+                                 {update.logprobs.begin(), update.logprobs.end()}});
         changed_.notify_one();
     }
     void finish(Result<GenerateReport> report) {

@@ -36,7 +36,7 @@ TEST(ApiRequest, EveryFieldArrives) {
         parse(Endpoint::chat, R"({"model": "m", "messages": [{"role": "developer", "content": "be brief"},
         {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}],
         "max_completion_tokens": 9, "max_tokens": 8, "temperature": 0.5, "top_p": 0.25, "top_k": 7, "seed": -1, "stop": "end",
-        "stream": true, "stream_options": {"include_usage": true}, "n": 1, "tools": [], "logprobs": false, "unknown": [1],
+        "stream": true, "stream_options": {"include_usage": true}, "n": 1, "tools": [], "logprobs": true, "top_logprobs": 4, "unknown": [1],
         "lynx": {"provisional": true, "codec": "int8", "window": 3}})");
     const auto& request = std::get<ApiRequest>(parsed);
     ASSERT_EQ(request.messages.size(), 2U);
@@ -47,6 +47,7 @@ TEST(ApiRequest, EveryFieldArrives) {
     EXPECT_EQ(request.generate.seed, ~std::uint64_t{0});
     EXPECT_EQ(request.generate.stop_strings, std::vector<std::string>{"end"});
     EXPECT_TRUE(request.stream && request.include_usage && request.provisional);
+    EXPECT_EQ(request.generate.top_logprobs, 4U);
     EXPECT_EQ(request.generate.codec.name, "int8");
     EXPECT_EQ(request.generate.window, 3U);
 }
@@ -89,7 +90,7 @@ TEST(ApiRequest, AnyBytesGiveARequestOrAnError) {
 
 TEST(ApiResponse, TextThatIsNoUtf8IsStillJson) {
     const AnswerHead head{.endpoint = Endpoint::chat, .id = "i", .model = "m", .created = 1};
-    const std::string event = text_event(head, "a\xff\xc3", true);
+    const std::string event = text_event(head, "a\xff\xc3", true, nullptr);
     ASSERT_THAT(event, HasSubstr("data: {"));
     const Json json = Json::parse(event.substr(6));
     EXPECT_EQ(json["choices"][0]["delta"]["role"], "assistant");

@@ -12,11 +12,11 @@
 #include "lynx/serve.h"
 #include "node/decode_scheduler.h"
 #include "node/endpoint.h"
+#include "serve/answer_stream.h"
 #include "serve/api_request.h"
 #include "serve/api_response.h"
 #include "serve/pending_answer.h"
 #include "serve/server_metrics.h"
-#include "serve/utf8_stream.h"
 #include "transport/tcp/socket.h"
 
 namespace lynx {
@@ -52,32 +52,6 @@ bool same_secret(std::string_view a, std::string_view b) noexcept {
         difference = static_cast<unsigned char>(difference | (a[i] ^ b[i]));
     }
     return difference == 0;
-}
-
-/// What a failure is to an HTTP client.
-ApiError error_of(const Status& status) {
-    ApiError error{.message = status.message()};
-    switch (status.code()) {
-        case ErrorCode::invalid_argument: break;
-        case ErrorCode::limit_exceeded:
-            error.http_status = 429;
-            error.type = "rate_limit_error";
-            error.code = "queue_full";
-            break;
-        case ErrorCode::peer_lost:
-        case ErrorCode::timeout:
-        case ErrorCode::cancelled:
-            error.http_status = 503;
-            error.type = "server_error";
-            error.code = std::string(to_string(status.code()));
-            break;
-        default:
-            error.http_status = 500;
-            error.type = "server_error";
-            error.code = std::string(to_string(status.code()));
-            break;
-    }
-    return error;
 }
 
 void send(httplib::Response& response, const ApiError& error) {
@@ -279,13 +253,13 @@ private:
         }
     }
 
-    static void whole(const AnswerHead& head, PendingAnswer& pending, httplib::Response& response) {
+    void whole(const AnswerHead& head, PendingAnswer& pending, httplib::Response& response) const {
         PendingAnswer::News news;
         while (!news.end) {
             news = pending.wait(std::chrono::seconds(1));
         }
         if (news.end->ok()) {
-            response.set_content(completion(head, news.end->value()), kJson);
+            response.set_content(completion(head, news.end->value(), piece()), kJson);
         } else {
             send(response, error_of(news.end->status()));
         }
@@ -293,38 +267,13 @@ private:
 
     void stream(const AnswerHead& head, const ApiRequest& wanted, std::shared_ptr<PendingAnswer> pending,
                 node::DecodeScheduler::JobId job, httplib::Response& response) {
-        struct State {
-            Utf8Stream committed;
-            bool first = true;
-        };
         response.set_header("Cache-Control", "no-cache");
         response.set_chunked_content_provider(
             "text/event-stream",
-            [head, pending = std::move(pending), state = std::make_shared<State>(), provisional = wanted.provisional,
-             include_usage = wanted.include_usage](std::size_t /*offset*/, httplib::DataSink& sink) {
-                PendingAnswer::News news = pending->wait(kLookAtClient);
-                std::string out;
-                for (const PendingAnswer::Update& update : news.updates) {
-                    const std::string text = state->committed.take(update.committed);
-                    if (!text.empty()) {
-                        out += text_event(head, text, std::exchange(state->first, false));
-                    }
-                    if (provisional && (!update.provisional.empty() || update.retracted > 0)) {
-                        Utf8Stream whole;
-                        out += provisional_event(head, whole.take(update.provisional), update.retracted);
-                    }
-                }
-                if (news.end && news.end->ok()) {
-                    const std::string rest = state->committed.rest();
-                    if (!rest.empty() || state->first) {
-                        out += text_event(head, rest, state->first);
-                    }
-                    out += finish_event(head, news.end->value().finish);
-                    out += include_usage ? usage_event(head, news.end->value()) : std::string();
-                    out += kLastEvent;
-                } else if (news.end) {
-                    out += error_event(error_of(news.end->status()));
-                }
+            [pending = std::move(pending), answer = std::make_shared<AnswerStream>(head, wanted, piece())](
+                std::size_t /*offset*/, httplib::DataSink& sink) {
+                const PendingAnswer::News news = pending->wait(kLookAtClient);
+                const std::string out = answer->events(news);
                 const bool alive = out.empty() ? sink.is_writable() : sink.write(out.data(), out.size());
                 if (news.end && alive) {
                     sink.done();
@@ -333,6 +282,10 @@ private:
             },
             // Also when the client left: an ended job is not there to be cancelled.
             [this, job](bool /*complete*/) { scheduler_.cancel(job); });
+    }
+
+    [[nodiscard]] AnswerLogprobs::Piece piece() const {
+        return [this](std::int32_t token) { return scheduler_.engine().piece(token); };
     }
 
     const ServeConfig& config_;

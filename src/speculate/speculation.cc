@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "speculate/token_logprobs.h"
 
 namespace lynx::speculate {
 namespace {
@@ -53,7 +54,7 @@ Result<Speculation> Speculation::create(Options options, std::uint32_t prompt_to
         return status;
     }
     Speculation s(std::move(options), prompt_tokens);
-    s.commit(token1);
+    s.commit(token1, {});
     s.draft_text_ = s.text_;
     return s;
 }
@@ -76,6 +77,11 @@ void Speculation::on_residual_ready(base::Nanos /*now*/) {
 
 void Speculation::on_transfer_estimate(base::Nanos last_page, base::Nanos first_layer) {
     estimate_ = TransferEstimate{.last_page = last_page, .first_layer = first_layer};
+}
+
+void Speculation::score_token1(std::span<const float> logits) {
+    LYNX_CHECK(options_.top_logprobs.has_value());
+    logprobs_.front() = logprobs_of(logits, committed_.front(), *options_.top_logprobs);
 }
 
 // --- what to run ---
@@ -174,7 +180,7 @@ void Speculation::on_step_done(const Action& action, const Logits& logits, const
                 acceptance_.on_request_without_pass();
             }
             cost_.on_draft_step(times.computed);
-            commit(sample(logits(0), options_.sampling, position(committed_.size()), options_.ratio_seed));
+            commit(sample(logits(0), options_.sampling, position(committed_.size()), options_.ratio_seed), logits(0));
             break;
         case ActionKind::wait:
         case ActionKind::finished: LYNX_CHECK(false && "an action without a step"); break;
@@ -220,7 +226,7 @@ void Speculation::judge_drafts(const Logits& logits) {
             outcome.token = pick(logits(i), options_.sampling, at);
             outcome.accepted = outcome.token == drafts[i].token;
         }
-        commit(outcome.token);
+        commit(outcome.token, logits(i));
         if (!outcome.accepted) {
             return;
         }
@@ -229,12 +235,17 @@ void Speculation::judge_drafts(const Logits& logits) {
     counters_.full_accept = !drafts.empty() && counters_.accepted == drafts.size();
     if (finish_reason_ == FinishReason::none) {
         // Every draft held: the last row's logits give one token more.
-        commit(sample(logits(drafts.size()), options_.sampling, position(committed_.size()), options_.ratio_seed));
+        const std::span<const float> last = logits(drafts.size());
+        commit(sample(last, options_.sampling, position(committed_.size()), options_.ratio_seed), last);
     }
 }
 
-void Speculation::commit(Token token) {
+void Speculation::commit(Token token, std::span<const float> logits) {
     committed_.push_back(token);
+    if (options_.top_logprobs) {
+        logprobs_.push_back(logits.empty() ? CommittedLogprobs{.chosen = {token, 0}, .top = {}}
+                                           : logprobs_of(logits, token, *options_.top_logprobs));
+    }
     finish_reason_ = ends(token, committed_.size(), text_);
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "lynx/logprobs.h"
 #include "lynx/status.h"
 #include "speculate/acceptance.h"
 #include "speculate/sampling.h"
@@ -28,10 +29,11 @@ namespace lynx::speculate {
 
 struct Options {
     Sampling sampling{};
-    std::uint32_t max_tokens = 64;              ///< output tokens, token 1 included; >= 1
-    std::vector<Token> end_tokens{};            ///< any of them ends the output (and is not part of the text)
-    std::vector<std::string> stop_strings{};    ///< text is cut before the first match, also across token borders
-    std::function<std::string(Token)> piece{};  ///< bytes of a token; needed when stop_strings is not empty
+    std::uint32_t max_tokens = 64;                ///< output tokens, token 1 included; >= 1
+    std::vector<Token> end_tokens{};              ///< any of them ends the output (and is not part of the text)
+    std::vector<std::string> stop_strings{};      ///< text is cut before the first match, also across token borders
+    std::function<std::string(Token)> piece{};    ///< bytes of a token; needed when stop_strings is not empty
+    std::optional<std::uint32_t> top_logprobs{};  ///< keep every committed token's, with so many alternatives
     WindowOptions window{};
     bool draft = true;  ///< false: wait for the full KV (monolithic baseline)
     bool gated = true;  ///< false: the pass never starts before the residual is there (the caller cannot gate)
@@ -97,6 +99,9 @@ public:
     /// tpot without on_residual_ready is not trusted: no gated pass is started on it.
     void on_transfer_estimate(base::Nanos last_page, base::Nanos first_layer);
 
+    /// Token 1's logits, of the better KV; needed once when Options::top_logprobs is set.
+    void score_token1(std::span<const float> logits);
+
     // --- the loop ---
     /// Asked again after every event, step and not_before; an action that was not run may be dropped.
     /// An adaptive window drafts until keep_drafting says no or the residual is there; with nothing drafted by then, decoding starts
@@ -112,6 +117,8 @@ public:
     [[nodiscard]] std::string take_text();
     /// Token 1 first; an end token that ended the output, or the tokens of a stop string, are its last.
     [[nodiscard]] const std::vector<Token>& committed() const noexcept;
+    /// One for each of committed(), when Options::top_logprobs is set; the first is a placeholder until score_token1().
+    [[nodiscard]] const std::vector<CommittedLogprobs>& logprobs() const noexcept { return logprobs_; }
     /// Without end token, cut at a stop string; empty without Options::piece.
     [[nodiscard]] std::string committed_text() const;
     [[nodiscard]] FinishReason finish_reason() const noexcept;
@@ -139,7 +146,8 @@ private:
     [[nodiscard]] Action decode_action() const;
     void add_draft(std::span<const float> logits);
     void judge_drafts(const Logits& logits);
-    void commit(Token token);
+    /// `logits`: those it was drawn from; empty for token 1.
+    void commit(Token token, std::span<const float> logits);
 
     Options options_;
     std::uint32_t prompt_tokens_ = 0;
@@ -154,6 +162,7 @@ private:
     std::optional<TransferEstimate> estimate_;
 
     std::vector<Token> committed_;
+    std::vector<CommittedLogprobs> logprobs_;
     StopText text_;  ///< of committed_
     FinishReason finish_reason_ = FinishReason::none;
 

@@ -4,64 +4,14 @@ import concurrent.futures
 import http.client
 import json
 import random
-import signal
 import subprocess
 import time
 import unittest
 
 import openai
 
+from lynx_server import PROMPT, Server, alone
 from lynxkv import BINARY, FAKE, Prefill, run
-
-PROMPT = "In the beginning was the word, and the word was sent in pages. " * 8
-
-
-class Server:
-    """`lynxkv serve` on a free port, as a context manager."""
-
-    def __init__(self, *args):
-        self.process = subprocess.Popen([BINARY, "serve", "--listen", "127.0.0.1:0", *FAKE, *map(str, args)],
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline().strip()
-        assert line.startswith("serving on http://127.0.0.1:"), (line, self.process.stderr.read())
-        self.port = int(line.rsplit(":", 1)[1])
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
-
-    def stop(self, timeout=20):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        out, err = self.process.communicate(timeout=timeout)
-        return self.process.returncode, out, err
-
-    def client(self, key="none"):
-        return openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key=key, max_retries=0, timeout=60)
-
-    def http(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            connection.request(method, path, body, headers or {})
-            response = connection.getresponse()
-            return response.status, response.read().decode(errors="replace"), dict(response.getheaders())
-        finally:
-            connection.close()
-
-    def metric(self, line_start):
-        for line in self.http("GET", "/metrics")[1].splitlines():
-            if line.startswith(line_start):
-                return float(line.rsplit(" ", 1)[1])
-        raise AssertionError(line_start)
-
-
-def alone(prompt, tokens):
-    """What one request alone answers, without a server."""
-    done = run("generate", *FAKE, "--prompt", prompt, "--max-tokens", tokens, "--json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["text"]
 
 
 class ServerTest(unittest.TestCase):
@@ -130,7 +80,7 @@ class ServerTest(unittest.TestCase):
         for change, param in [({"prompt": None}, "prompt"), ({"prompt": ""}, "prompt"), ({"max_tokens": -1}, "max_tokens"),
                               ({"max_tokens": 1.5}, "max_tokens"), ({"temperature": "hot"}, "temperature"), ({"temperature": 3}, "temperature"),
                               ({"n": 2}, "n"), ({"stop": [1]}, "stop"), ({"stop": ["x"] * 100}, "stop"), ({"seed": "a"}, "seed"),
-                              ({"logit_bias": {"1": 5}}, "logit_bias"), ({"logprobs": 5}, "logprobs"), ({"stream": "yes"}, "stream"),
+                              ({"logit_bias": {"1": 5}}, "logit_bias"), ({"logprobs": 6}, "logprobs"), ({"stream": "yes"}, "stream"),
                               ({"lynx": 3}, "lynx"), ({"prompt": ["a", "b"]}, "prompt"), ({"prompt": [1, -2]}, "prompt")]:
             status, body, _ = self.server.http("POST", "/v1/completions", json.dumps({**good, **change}))
             self.assertEqual((status, json.loads(body)["error"]["param"]), (400, param), (change, body))
