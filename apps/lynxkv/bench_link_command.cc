@@ -26,6 +26,11 @@ int run_source(const Arguments& a, const Context& context) {
 }
 
 int run(Arguments& a, const Context& context) {
+    if (a.listen.empty() && a.config.connect.empty() &&
+        (a.config.security.tls() || a.config.security.allow_plaintext)) {
+        return exit_code({lynx::ErrorCode::invalid_argument,
+                          "security options go with --connect or --listen: sources of this process use their own"});
+    }
     const lynx::Result<lynx::LinkEmulation> link = a.link.parse();
     if (!link.ok()) {
         return exit_code(link.status());
@@ -49,6 +54,9 @@ void add_bench_link(CLI::App& bench, Context context) {
     listen->excludes(connect);
     add_security_options(*command, config.security);
     add_link_options(*command, a->link);
+    for (const char* emulation : {"--link-rate", "--link-delay"}) {
+        command->get_option(emulation)->excludes(connect);  // it is the source that sends
+    }
     command->add_option("--peers", config.peers, "connections that share the link")->capture_default_str();
     command->add_option("--requests", config.requests, "per peer, residuals under way at any moment of the load")
         ->capture_default_str();

@@ -2,6 +2,7 @@
 #include "transport/tcp/key_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -65,7 +66,17 @@ TEST(KeyFile, HasLimits) {
     EXPECT_NE(large.message().find(path.string()), std::string::npos);
     std::filesystem::remove(path);
     EXPECT_EQ(read_key_file(path.string()).status().code(), ErrorCode::io);
-    EXPECT_EQ(read_key_file(std::filesystem::temp_directory_path().string()).status().code(), ErrorCode::io);
+    EXPECT_EQ(read_key_file(std::filesystem::temp_directory_path().string()).status().code(),
+              ErrorCode::invalid_argument);
+}
+
+TEST(KeyFile, APipeThatNobodyWritesIsRefusedAtOnce) {
+    const auto path = std::filesystem::temp_directory_path() / std::to_string(::getpid()).insert(0, "lynx-pipe-");
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    const Status refused = read_key_file(path.string()).status();  // or the test never ends
+    EXPECT_EQ(refused.code(), ErrorCode::invalid_argument) << refused.to_string();
+    EXPECT_NE(refused.message().find("regular file"), std::string::npos) << refused.to_string();
+    std::filesystem::remove(path);
 }
 
 }  // namespace

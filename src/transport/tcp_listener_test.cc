@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <set>
@@ -10,6 +11,7 @@
 #include "transport/tcp/socket.h"
 #include "transport/tcp/tcp_link.h"
 #include "transport/tcp/tcp_test_util.h"
+#include "transport/tcp/tls.h"
 
 namespace lynx::transport {
 namespace {
@@ -183,6 +185,146 @@ TEST_F(Listener, ACrowdOfSilentConnectionsKeepsNobodyOut) {
     const Fd low = raw();
     say(high, hello_frame(3, Lane::high));
     say(low, hello_frame(3, Lane::low));
+    EXPECT_TRUE(accept().has_value());
+}
+
+/// A connection to the listener from another address of this machine.
+Fd raw_from(const char* address, std::uint16_t port) {
+    const Address from = resolve(address, 0, Reach::loopback).value().front();
+    const Address to = resolve("127.0.0.1", port, Reach::loopback).value().front();
+    Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(from.bytes), from.size), 0);
+    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(to.bytes), to.size), 0);
+    return socket;
+}
+
+TEST_F(Listener, ACrowdThatSaysHelloFromElsewhereKeepsNobodyOut) {
+    TcpOptions options;
+    options.half_open_max = 8;
+    start(options);
+    const Fd high = raw();
+    say(high, hello_frame(3, Lane::high));
+    EXPECT_FALSE(accept(20ms).has_value());
+    std::vector<Fd> crowd;
+    for (std::uint64_t i = 0; i < 40; ++i) {
+        crowd.push_back(raw_from("127.0.0.2", listener_->port()));
+        say(crowd.back(), hello_frame(100 + i, Lane::high));
+        EXPECT_FALSE(accept(2ms).has_value());
+        EXPECT_LE(listener_->half_open(), 8U);
+    }
+    const Fd low = raw();
+    say(low, hello_frame(3, Lane::low));
+    const auto peer = accept();
+    ASSERT_TRUE(peer.has_value());
+    EXPECT_EQ(peer->connection_id, 3U);
+}
+
+/// Has proven who it is as soon as it says something.
+class NamedStream final : public Stream {
+public:
+    explicit NamedStream(Fd socket) : plain_(plain_stream(std::move(socket))) {}
+    Result<bool> prove() override { return true; }
+    Result<std::size_t> write(base::ByteView bytes) override { return plain_->write(bytes); }
+    Result<std::size_t> read(std::span<std::byte> buffer) override { return plain_->read(buffer); }
+    void shutdown() noexcept override { plain_->shutdown(); }
+    [[nodiscard]] std::string identity() const override { return "somebody"; }
+    [[nodiscard]] int descriptor() const noexcept override { return plain_->descriptor(); }
+
+private:
+    std::unique_ptr<Stream> plain_;
+};
+
+/// Security without the mathematics; the first `failures` connections find no memory.
+class NamedContext final : public TlsContext {
+public:
+    explicit NamedContext(int failures = 0) : failures_(failures) {}
+    Result<std::unique_ptr<Stream>> connecting(Fd socket, const std::string& /*host*/) const override {
+        return std::unique_ptr<Stream>(std::make_unique<NamedStream>(std::move(socket)));
+    }
+    Result<std::unique_ptr<Stream>> accepting(Fd socket) const override {
+        if (failures_-- > 0) {
+            return Status{ErrorCode::io, "TLS: no memory"};
+        }
+        return connecting(std::move(socket), "");
+    }
+
+private:
+    mutable int failures_;
+};
+
+TEST_F(Listener, WhoHasProvenItselfStaysHoweverManyAddressesACrowdHas) {
+    TcpOptions options;
+    options.half_open_max = 8;
+    options.tls = std::make_shared<NamedContext>();
+    start(options);
+    const Fd high = raw();
+    say(high, hello_frame(3, Lane::high));
+    EXPECT_FALSE(accept(20ms).has_value());
+    std::vector<Fd> crowd;
+    for (int i = 0; i < 40; ++i) {
+        const std::string address = "127.0.1." + std::to_string(1 + i);
+        crowd.push_back(raw_from(address.c_str(), listener_->port()));
+        EXPECT_FALSE(accept(2ms).has_value());
+        EXPECT_LE(listener_->half_open(), 8U);
+    }
+    const Fd low = raw();
+    say(low, hello_frame(3, Lane::low));
+    EXPECT_TRUE(accept().has_value());
+}
+
+TEST_F(Listener, AConnectionForWhichThereIsNoMemoryIsRefusedAndTheNextOneTaken) {
+    std::vector<Status> refused;
+    TcpOptions options;
+    options.tls = std::make_shared<NamedContext>(1);
+    options.on_refused = [&](const Status& why) { refused.push_back(why); };
+    start(options);
+    const Fd unlucky = raw();
+    EXPECT_FALSE(accept(50ms).has_value());
+    EXPECT_TRUE(hung_up(unlucky));
+    ASSERT_EQ(refused.size(), 1U);
+    EXPECT_EQ(refused[0].message(), "TLS: no memory");
+    const Fd high = raw();
+    const Fd low = raw();
+    say(high, hello_frame(3, Lane::high));
+    say(low, hello_frame(3, Lane::low));
+    EXPECT_TRUE(accept().has_value());
+}
+
+/// While it lives this process can open no more descriptors.
+class NoDescriptorsLeft {
+public:
+    NoDescriptorsLeft() {
+        EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+        const Fd next(::dup(0));
+        rlimit none = before_;
+        none.rlim_cur = static_cast<rlim_t>(next.get());
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    }
+    ~NoDescriptorsLeft() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+    NoDescriptorsLeft(const NoDescriptorsLeft&) = delete;
+    NoDescriptorsLeft& operator=(const NoDescriptorsLeft&) = delete;
+
+private:
+    rlimit before_{};
+};
+
+TEST_F(Listener, WithoutDescriptorsItPausesAndLivesOn) {
+    start();
+    const Fd high = raw();
+    const Fd low = raw();
+    say(high, hello_frame(3, Lane::high));
+    say(low, hello_frame(3, Lane::low));
+    rusage before{};
+    rusage after{};
+    {
+        const NoDescriptorsLeft none;
+        ::getrusage(RUSAGE_THREAD, &before);
+        EXPECT_FALSE(accept(300ms).has_value());
+        ::getrusage(RUSAGE_THREAD, &after);
+    }
+    const auto wakeups = after.ru_nvcsw - before.ru_nvcsw;
+    EXPECT_GE(wakeups, 1);
+    EXPECT_LE(wakeups, 30) << "it must wait, not spin";
     EXPECT_TRUE(accept().has_value());
 }
 

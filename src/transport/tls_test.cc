@@ -1,6 +1,8 @@
 // Who gets in, who does not and what each side is told.
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <atomic>
@@ -130,6 +132,42 @@ TEST_F(Tls, KeysAndCertificatesDoNotMeet) {
     const TcpOptions keyed = with(keys(key_line("a", '1')));
     refuse(keyed, with(prefill_));
     refuse(with(decode_), keyed);
+}
+
+TEST_F(Tls, ACallerTakesTwoLanesOnlyOfOneAndTheSame) {
+    const auto one = load_tls(prefill_);
+    const auto other = load_tls(authority_.issue("prefill-2", "IP:127.0.0.1"));
+    for (const auto& second : {one, other}) {
+        const Fd listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        ASSERT_EQ(::listen(listening.get(), 2), 0);  // any free port
+        sockaddr_in at{};
+        socklen_t size = sizeof at;
+        ASSERT_EQ(::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&at), &size), 0);
+        std::atomic<bool> over{false};
+        std::thread server([&] {
+            std::vector<std::unique_ptr<Stream>> streams;
+            for (const auto& context : {one, second}) {
+                Fd socket(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+                streams.push_back(context->accepting(std::move(socket)).value());
+            }
+            while (!over) {
+                for (const auto& stream : streams) {
+                    static_cast<void>(stream->prove());
+                }
+                std::this_thread::sleep_for(1ms);
+            }
+        });
+        const auto link = tcp_connect("127.0.0.1", ntohs(at.sin_port), with(decode_), kClock.now() + 5s);
+        over = true;
+        server.join();
+        if (second == one) {
+            EXPECT_TRUE(link.ok()) << link.status().to_string();
+        } else {
+            EXPECT_EQ(link.status().code(), ErrorCode::unauthenticated) << link.status().to_string();
+            EXPECT_SAYS(link.status(), "CN=prefill-1");
+            EXPECT_SAYS(link.status(), "CN=prefill-2");
+        }
+    }
 }
 
 TEST_F(Tls, PlaintextAndTlsDoNotMeet) {
@@ -283,6 +321,11 @@ TEST_F(Tls, WrongFilesAreNamedAtTheStart) {
         fails(changed(&PeerSecurity::certificate, wrong), ErrorCode::invalid_argument, wrong);
         fails(changed(&PeerSecurity::private_key, wrong), ErrorCode::invalid_argument, wrong);
         fails(changed(&PeerSecurity::authority, wrong), ErrorCode::invalid_argument, wrong);
+    }
+    const std::string pipe = folder_.path("pipe");
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    for (const auto field : {&PeerSecurity::certificate, &PeerSecurity::private_key, &PeerSecurity::authority}) {
+        fails(changed(field, pipe), ErrorCode::invalid_argument, "regular file");  // not: wait for who writes it
     }
     fails(changed(&PeerSecurity::private_key, decode_.private_key), ErrorCode::invalid_argument, "key values mismatch");
     for (const auto field : {&PeerSecurity::certificate, &PeerSecurity::private_key, &PeerSecurity::authority}) {

@@ -231,6 +231,12 @@ class Bad(Case):
             with self.subTest(extra=extra):
                 self.check(words, "bench", "link", *extra)
         self.check([], "bench", "link", "--listen", "127.0.0.1:0", "--connect", "127.0.0.1:1", usage=True)
+        for emulation in (["--link-rate", "1gbit"], ["--link-delay", "1ms"]):  # of what the source sends: its business
+            self.check([], "bench", "link", "--connect", "127.0.0.1:1", *emulation, usage=True)
+        keys = self.write("keys", "a:" + "5" * 64 + "\n")
+        for security in (["--key-file", keys], ["--tls-name", "x"]):
+            self.check(["--connect", "--listen"], "bench", "link", "--seconds", "0.1", "--rounds", "1", *security)
+        self.assertEqual(run("bench", "link", "--seconds", "0.1", "--rounds", "1", "--allow-plaintext").returncode, 1)
 
     def test_bench_link_does_not_speak_with_nodes(self):
         with LinkSource() as source:

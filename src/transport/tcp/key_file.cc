@@ -1,10 +1,15 @@
 #include "transport/tcp/key_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
-#include <fstream>
 
 #include "base/try.h"
+#include "transport/tcp/socket.h"
 
 namespace lynx::transport {
 namespace {
@@ -78,13 +83,24 @@ Result<std::vector<NamedKey>> parse_keys(std::string_view text) {
 
 Result<std::vector<NamedKey>> read_key_file(const std::string& path) {
     const std::string what = "key file " + path;
-    std::ifstream file(path, std::ios::binary);
-    std::string text(kKeyFileBytesMax + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (file.bad() || file.gcount() == 0) {
-        return Status{ErrorCode::io, what + ": cannot be read, or empty"};
+    // Non-blocking: to open a pipe that nobody writes would be to wait for somebody who does.
+    const Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    struct stat about {};
+    if (!file.valid() || ::fstat(file.get(), &about) != 0) {
+        return os_error(what, errno);
     }
-    text.resize(static_cast<std::size_t>(file.gcount()));
+    if (!S_ISREG(about.st_mode)) {
+        return Status{ErrorCode::invalid_argument, what + ": expected a regular file"};
+    }
+    std::string text(kKeyFileBytesMax + 1, '\0');
+    std::size_t have = 0;
+    for (ssize_t n = 1; n > 0 && have < text.size(); have += static_cast<std::size_t>(n)) {
+        n = ::read(file.get(), text.data() + have, text.size() - have);
+        if (n < 0) {
+            return os_error(what, errno);
+        }
+    }
+    text.resize(have);
     if (text.size() > kKeyFileBytesMax) {
         return Status{ErrorCode::limit_exceeded, what + ": more than " + std::to_string(kKeyFileBytesMax) + " bytes"};
     }

@@ -25,7 +25,8 @@ struct NamedKey {
 /// limit_exceeded beyond the maxima.
 [[nodiscard]] Result<std::vector<NamedKey>> parse_keys(std::string_view text);
 
-/// A file of at most kKeyFileBytesMax. io when it cannot be read; the path stands in every message.
+/// A regular file of at most kKeyFileBytesMax; another is invalid_argument. io when it cannot be read; the path stands
+/// in every message.
 [[nodiscard]] Result<std::vector<NamedKey>> read_key_file(const std::string& path);
 
 }  // namespace lynx::transport

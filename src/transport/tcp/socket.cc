@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <system_error>
@@ -30,6 +31,12 @@ std::uint16_t Address::port() const noexcept {
     return ntohs(a.sin6_port);
 }
 
+void Address::set_port(std::uint16_t port) noexcept {
+    const std::uint16_t there = htons(port);
+    std::memcpy(bytes + (family == AF_INET ? offsetof(sockaddr_in, sin_port) : offsetof(sockaddr_in6, sin6_port)),
+                &there, sizeof there);
+}
+
 Reach reach(const TcpOptions& options) noexcept {
     return options.tls != nullptr || options.allow_plaintext ? Reach::anywhere : Reach::loopback;
 }
@@ -52,6 +59,17 @@ bool is_loopback(const Address& address) {
 }
 
 }  // namespace
+
+bool is_numeric(const std::string& host) {
+    addrinfo hints{};
+    hints.ai_flags = AI_NUMERICHOST;
+    addrinfo* list = nullptr;
+    const bool numeric = ::getaddrinfo(host.c_str(), nullptr, &hints, &list) == 0;
+    if (numeric) {
+        ::freeaddrinfo(list);
+    }
+    return numeric;
+}
 
 Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port, Reach reach) {
     addrinfo hints{};

@@ -45,12 +45,16 @@ struct Address {
     std::uint32_t size = 0;  ///< of the sockaddr
     alignas(8) unsigned char bytes[128] = {};
     [[nodiscard]] std::uint16_t port() const noexcept;
+    void set_port(std::uint16_t port) noexcept;
 };
 
 /// The addresses of `host`, at most kAddressesMax, in the resolver's order; at least one. invalid_argument: not a host,
 /// or out of reach; io: the resolver does not know it. May block in the resolver.
 inline constexpr std::size_t kAddressesMax = 8;
 [[nodiscard]] Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port, Reach reach);
+
+/// True for what resolve() answers without a resolver.
+[[nodiscard]] bool is_numeric(const std::string& host);
 
 /// Without TLS only loopback, unless plaintext is allowed.
 [[nodiscard]] Reach reach(const TcpOptions& options) noexcept;

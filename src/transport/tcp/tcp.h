@@ -32,9 +32,13 @@ struct TcpOptions {
     std::uint32_t not_sent_low_bytes = 16384;
     Nanos user_timeout = std::chrono::seconds(10);  ///< TCP_USER_TIMEOUT: unacknowledged data, 0: the kernel's default
     Nanos pairing_timeout = std::chrono::seconds(5);  ///< listener: from accept to the whole hello header
-    std::size_t half_open_max = 32;                   ///< listener: connections not yet paired; the oldest give way
-    std::shared_ptr<const TlsContext> tls{};          ///< none: plaintext, and loopback only unless
-    bool allow_plaintext = false;                     ///< this says otherwise
+    /// Listener: connections not yet paired. One more, and the least entitled gives way: one that has proven nothing,
+    /// of the source (an IPv4 address, an IPv6 /64) that has most of those, without a hello, the oldest. So no peer
+    /// loses its place to fewer than half_open_max / 2 other sources, nor, once it has proven who it is, to anybody
+    /// who has not.
+    std::size_t half_open_max = 32;
+    std::shared_ptr<const TlsContext> tls{};  ///< none: plaintext, and loopback only unless
+    bool allow_plaintext = false;             ///< this says otherwise
     /// Listener, in accept(): a connection that did not prove who it is or that spoke another protocol, and why.
     std::function<void(const Status& why)> on_refused{};
 };
@@ -43,10 +47,13 @@ struct TcpOptions {
 [[nodiscard]] std::uint64_t make_connection_id();
 
 /// Connects both lanes. The session must then say hello with a connection id of make_connection_id(): that is what
-/// pairs the lanes on the other side. invalid_argument: an address out of reach; io: refused; unauthenticated: the peer
-/// is not who it should be; timeout: `deadline` (SteadyClock) passed.
+/// pairs the lanes on the other side. A name's addresses are tried at once, the next one 250 ms after the one before
+/// it. invalid_argument: an address out of reach; io: refused; unauthenticated: the peer is not who it should be, or not
+/// the same on both lanes; timeout: `deadline` (SteadyClock) passed; cancelled: `go_on`, if there is one, said false. It
+/// is called every 20 ms.
 [[nodiscard]] Result<std::unique_ptr<Link>> tcp_connect(const std::string& host, std::uint16_t port,
-                                                        const TcpOptions& options, Nanos deadline);
+                                                        const TcpOptions& options, Nanos deadline,
+                                                        const std::function<bool()>& go_on = {});
 
 /// A paired peer. Give its session this connection id.
 struct Accepted {
@@ -55,8 +62,8 @@ struct Accepted {
     std::string identity{};  ///< who it proved to be, printable; empty in plaintext
 };
 
-/// Listens and pairs connections by the connection id in the header of the first frame on each. One thread calls
-/// accept(); wake() may be called from any.
+/// Listens, on every address that a name has on this machine, and pairs connections by the connection id in the header
+/// of the first frame on each. One thread calls accept(); wake() may be called from any.
 class TcpListener {
 public:
     /// Port 0: any free one. invalid_argument: an address out of reach; io: in use or refused.
@@ -69,7 +76,8 @@ public:
     [[nodiscard]] std::uint16_t port() const noexcept;
     /// The next paired peer; empty when `deadline` (SteadyClock) passed or wake() was called. Connections that do not
     /// prove who they are, say something else than hello, nothing in time, or the same lane twice are closed without a
-    /// word but TLS's own alert. Both lanes of a peer must prove the same identity. io: the listening socket failed.
+    /// word but TLS's own alert. Both lanes of a peer must prove the same identity. Without descriptors or memory for
+    /// more connections it accepts none for a while and lives on. io: the listening socket failed.
     [[nodiscard]] Result<std::optional<Accepted>> accept(Nanos deadline);
     /// Ends an accept() in progress, or the next one. Thread-safe.
     void wake() noexcept;

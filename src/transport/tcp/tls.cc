@@ -5,6 +5,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -75,6 +76,12 @@ private:
     Status load_certificates() {
         if (security_.certificate.empty() || security_.private_key.empty() || security_.authority.empty()) {
             return {ErrorCode::invalid_argument, "TLS: a certificate, its private key and an authority go together"};
+        }
+        for (const std::string* path : {&security_.certificate, &security_.private_key, &security_.authority}) {
+            std::error_code ignored;  // what is not there OpenSSL tells better
+            if (std::filesystem::exists(*path, ignored) && !std::filesystem::is_regular_file(*path, ignored)) {
+                return {ErrorCode::invalid_argument, "TLS: " + *path + ": expected a regular file"};
+            }
         }
         SSL_CTX* c = context_.get();
         const auto failed = [](const std::string& what, const std::string& path) {
