@@ -23,6 +23,10 @@ double read_element(const std::byte* at, kv::DType dtype) noexcept {
     return static_cast<double>(dtype == kv::DType::f16 ? base::f16_to_f32(bits) : base::bf16_to_f32(bits));
 }
 
+AlignedBytes allocate_aligned(std::size_t bytes) {
+    return AlignedBytes(static_cast<std::byte*>(::operator new(bytes, AlignedDelete::kAlignment)));
+}
+
 }  // namespace
 
 WorkingSet::WorkingSet(const PromptKv& kv, const kv::Geometry& geometry, std::uint32_t page_tokens,
@@ -32,8 +36,9 @@ WorkingSet::WorkingSet(const PromptKv& kv, const kv::Geometry& geometry, std::ui
     copy_elements_ = geometry.token_elements() * paging.tokens;
     copies_ = (bytes_min + copy_bytes_ - 1) / copy_bytes_;
     copies_ = copies_ == 0 ? 1 : copies_;
-    source_ = std::make_unique_for_overwrite<std::byte[]>(bytes());
-    destination_ = std::make_unique<std::byte[]>(bytes());  // written once, so that no pass meets fresh memory
+    source_ = allocate_aligned(bytes());
+    destination_ = allocate_aligned(bytes());
+    std::memset(destination_.get(), 0, bytes());  // so that no pass meets fresh memory
     std::byte* next = source_.get();
     for (std::uint64_t copy = 0; copy < copies_; ++copy) {
         for (std::uint32_t p = 0; p < kv.planes.size(); ++p) {

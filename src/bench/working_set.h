@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 
 #include "bench/reference.h"
 #include "codec/parallel.h"
@@ -22,6 +23,13 @@ struct DecodedError {
     ErrorSums value;
     bool same_bits = true;
 };
+
+/// Memory that lies as an engine's KV does: a row that is a multiple of a cache line begins at one.
+struct AlignedDelete {
+    void operator()(std::byte* bytes) const noexcept { ::operator delete(bytes, kAlignment); }
+    static constexpr std::align_val_t kAlignment{64};
+};
+using AlignedBytes = std::unique_ptr<std::byte, AlignedDelete>;
 
 class WorkingSet {
 public:
@@ -51,8 +59,8 @@ private:
     std::uint64_t copies_ = 1;
     std::uint64_t copy_bytes_ = 0;
     std::uint64_t copy_elements_ = 0;
-    std::unique_ptr<std::byte[]> source_;
-    std::unique_ptr<std::byte[]> destination_;
+    AlignedBytes source_;
+    AlignedBytes destination_;
     std::vector<codec::PageToEncode> pages_;  ///< copy by copy, back to back in source_
     std::vector<base::Bytes> payloads_;       ///< [page][tier]
     std::size_t tiers_ = 0;

@@ -101,7 +101,7 @@ public:
 
 /// What a codec's kernels run on. All backends give the same bytes; a codec without kernels for one uses its scalar code there.
 struct BackendInfo {
-    std::string name;       ///< "scalar", or a SIMD target: "sse4", "avx2", "avx3"
+    std::string name;       ///< "scalar", or a SIMD target: "sse4", "avx2", "avx3", "avx3_dl"
     bool runnable = false;  ///< on this CPU
 };
 

@@ -7,11 +7,11 @@
 #include "codec/simd/scratch.h"
 #include "kv/view.h"
 
-#if defined(LYNX_CODEC_SIMD_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LYNX_CODEC_SIMD_BLOCKS_INL_H_
-#undef LYNX_CODEC_SIMD_BLOCKS_INL_H_
+#if defined(LYNX_CODEC_SIMD_BLOCKS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef LYNX_CODEC_SIMD_BLOCKS_INL_H
+#undef LYNX_CODEC_SIMD_BLOCKS_INL_H
 #else
-#define LYNX_CODEC_SIMD_BLOCKS_INL_H_
+#define LYNX_CODEC_SIMD_BLOCKS_INL_H
 #endif
 
 #include <hwy/cache_control.h>
@@ -25,6 +25,19 @@ namespace lynx::codec::simd::HWY_NAMESPACE {
 
 inline constexpr std::uint32_t kGroupChannels = 64;    // 4 vectors of float32 or more on every target
 inline constexpr std::uint32_t kBlockChannels = 1024;  // a row of constants per channel stays in the L1 cache
+// How far ahead, in bytes; measured, and flat around these.
+inline constexpr std::size_t kSourceAhead = 8192;
+inline constexpr std::size_t kPayloadAhead = 2048;
+
+/// Brings the memory that lies `distance` beyond a row into the cache while the row is worked on. Pages and payloads are too
+/// short for the hardware's own guesses: each pass would wait for memory at its start.
+template <bool kWrite>
+HWY_INLINE void FetchAhead(const void* row, std::size_t bytes, std::size_t distance) {
+    const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(row) + distance;  // may lie beyond the buffer
+    for (std::size_t at = 0; at < bytes; at += 64) {
+        __builtin_prefetch(reinterpret_cast<const void*>(begin + at), kWrite ? 1 : 0, 3);
+    }
+}
 
 /// Channels of the block that starts at `first`: whole groups where the rows are contiguous, else at most one group.
 template <class View>
@@ -198,6 +211,9 @@ private:
     HWY_INLINE static void rows(const Block<E>& block, std::uint32_t first, std::uint32_t count, bool start,
                                 Ordered* min_row, Ordered* max_row) {
         const hn::ScalableTag<Ordered> d;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            FetchAhead<false>(block.row(first + i), block.width * sizeof(Ordered), kSourceAhead);
+        }
         for (std::uint32_t c = 0; c < block.width; c += hn::Lanes(d)) {
             auto x = FlipOrder(d, hn::LoadU(d, reinterpret_cast<const Ordered*>(block.row(first)) + c));
             auto min = start ? x : hn::Min(x, hn::Load(d, min_row + c));
@@ -241,4 +257,4 @@ HWY_INLINE void StoreElements(RawVec<E> lower, RawVec<E> upper, typename E::Raw*
 HWY_AFTER_NAMESPACE();
 #endif
 
-#endif  // LYNX_CODEC_SIMD_BLOCKS_INL_H_
+#endif  // LYNX_CODEC_SIMD_BLOCKS_INL_H

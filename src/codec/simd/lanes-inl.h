@@ -2,11 +2,11 @@
 // foreach_target, hence no #pragma once.
 #include "codec/simd/elements.h"
 
-#if defined(LYNX_CODEC_SIMD_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LYNX_CODEC_SIMD_LANES_INL_H_
-#undef LYNX_CODEC_SIMD_LANES_INL_H_
+#if defined(LYNX_CODEC_SIMD_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef LYNX_CODEC_SIMD_LANES_INL_H
+#undef LYNX_CODEC_SIMD_LANES_INL_H
 #else
-#define LYNX_CODEC_SIMD_LANES_INL_H_
+#define LYNX_CODEC_SIMD_LANES_INL_H
 #endif
 
 #include <hwy/highway.h>
@@ -117,7 +117,7 @@ HWY_INLINE V FlipOrder(D d, V v) {
 HWY_INLINE VI TruncateToInt(VF x) {
 #if HWY_TARGET == HWY_AVX2
     return VI{_mm256_cvttps_epi32(x.raw)};
-#elif HWY_TARGET == HWY_AVX3
+#elif HWY_TARGET <= HWY_AVX3
     return VI{_mm512_cvttps_epi32(x.raw)};
 #elif HWY_TARGET == HWY_SSE4
     return VI{_mm_cvttps_epi32(x.raw)};
@@ -137,7 +137,7 @@ HWY_INLINE VBytes PackBytes(VI a, VI b, VI c, VI d) {
     const __m256i packed = _mm256_packus_epi16(_mm256_packs_epi32(a.raw, b.raw), _mm256_packs_epi32(c.raw, d.raw));
     (void)d8;
     return VBytes{_mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))};
-#elif HWY_TARGET == HWY_AVX3
+#elif HWY_TARGET <= HWY_AVX3
     const __m512i packed = _mm512_packus_epi16(_mm512_packs_epi32(a.raw, b.raw), _mm512_packs_epi32(c.raw, d.raw));
     (void)d8;
     return VBytes{
@@ -250,4 +250,4 @@ HWY_INLINE void Transpose(const std::uint32_t* src, std::ptrdiff_t src_stride, s
 HWY_AFTER_NAMESPACE();
 #endif
 
-#endif  // LYNX_CODEC_SIMD_LANES_INL_H_
+#endif  // LYNX_CODEC_SIMD_LANES_INL_H

@@ -1,5 +1,5 @@
 // lynx44 in lanes. Decoding looks magnitudes up byte by byte: a float32 table of 16 entries is four shuffles of 16 bytes, and
-// the one of 128 levels eight times that, which is still faster than gathering.
+// the one of 128 levels eight times that, which is still faster than gathering; AVX3_DL permutes all 128 at once.
 #include "codec/simd/lynx44_simd.h"
 
 #include <cmath>
@@ -25,7 +25,7 @@
 namespace lynx::codec::simd {
 
 inline constexpr std::uint32_t kCentroids = 8;
-inline constexpr std::uint32_t kLevelTables = 8;  // 16 levels each
+inline constexpr std::uint32_t kLevels = 128;  // 120, rounded up for tables
 
 /// Where a page's lynx44 bodies have their parts (FORMAT, "Alpha metadata"), for a block of its channels.
 struct AlphaParts {
@@ -45,7 +45,7 @@ struct AlphaPage {
     AlphaMetaLayout layout;
     AlphaParts parts;
     const std::uint8_t* table;        // u16 [kCentroids]
-    const std::uint8_t* level_bytes;  // [4][kLevelTables][16]: byte p of the magnitude of level 16 k + i
+    const std::uint8_t* level_bytes;  // [4][kLevels]: byte p of the magnitude of each level
 };
 
 /// The level of a magnitude a, estimated: level + 1/2 = (e + p(m)) * scale + 1/2, with 1 + alpha a = 2^e m. In units of 2^-13;
@@ -145,8 +145,11 @@ HWY_INLINE AlphaChunkKind ReadAlphaChunk(const AlphaPage& page, const AlphaParts
     VU bad = hn::Zero(du);
     auto negative = hn::Lt(hn::Zero(df), hn::Zero(df));
     auto tame = hn::Eq(hn::Zero(df), hn::Zero(df));
+    const std::size_t row = chunk * in.chunk_stride;
+    FetchAhead<false>(in.mu + row * page.layout.chunk_bytes, width * page.layout.chunk_bytes, kPayloadAhead);
+    FetchAhead<false>(in.sigma + row * page.layout.chunk_bytes, width * page.layout.chunk_bytes, kPayloadAhead);
     for (std::uint32_t c = 0; c < width; c += hn::Lanes(df)) {
-        const std::size_t at = chunk * in.chunk_stride + c;
+        const std::size_t at = row + c;
         const VF mu = LoadStored(page.format, in.mu, at, false, bad);
         const VF sigma = LoadStored(page.format, in.sigma, at, false, bad);
         negative = hn::Or(negative, hn::Lt(sigma, hn::Zero(df)));
@@ -168,7 +171,7 @@ HWY_INLINE AlphaChunkKind ReadAlphaChunk(const AlphaPage& page, const AlphaParts
 HWY_INLINE VBytes SpreadOverBlocks(VBytes x) {
 #if HWY_TARGET == HWY_AVX2
     return VBytes{_mm256_permutevar8x32_epi32(x.raw, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7))};
-#elif HWY_TARGET == HWY_AVX3
+#elif HWY_TARGET <= HWY_AVX3
     return VBytes{
         _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), x.raw)};
 #else
@@ -223,19 +226,61 @@ struct AnchorTables {
     alignas(16) std::uint8_t byte[4][16] = {};
 };
 
-/// Byte p of the magnitudes of levels 0..127.
-HWY_INLINE VBytes LevelByte(const std::uint8_t* tables, const VBytes (&index)[kLevelTables]) {
-    const DBytes d8;
-    VBytes r = hn::TableLookupBytesOr0(hn::LoadDup128(d8, tables), index[0]);
-    for (std::uint32_t k = 1; k < kLevelTables; ++k) {
-        r = hn::Or(r, hn::TableLookupBytesOr0(hn::LoadDup128(d8, tables + 16 * k), index[k]));
+/// Looks up the magnitudes of levels 0..127, byte by byte.
+#if HWY_TARGET <= HWY_AVX3_DL
+class LevelTables {
+public:
+    HWY_INLINE explicit LevelTables(const std::uint8_t* bytes) {
+        for (std::uint32_t p = 0; p < 4; ++p) {
+            low_[p] = hn::LoadU(DBytes(), bytes + p * kLevels);
+            high_[p] = hn::LoadU(DBytes(), bytes + p * kLevels + kLevels / 2);
+        }
     }
-    return r;
-}
+    HWY_INLINE FourVectors magnitudes(VBytes level, VBytes sign) const {
+        return {byte(0, level), byte(1, level), byte(2, level), hn::Or(sign, byte(3, level))};
+    }
+
+private:
+    HWY_INLINE VBytes byte(std::uint32_t p, VBytes level) const {
+        return VBytes{_mm512_permutex2var_epi8(low_[p].raw, level.raw, high_[p].raw)};
+    }
+    VBytes low_[4];
+    VBytes high_[4];
+};
+#else
+class LevelTables {
+public:
+    HWY_INLINE explicit LevelTables(const std::uint8_t* bytes) : bytes_(bytes) {}
+    HWY_INLINE FourVectors magnitudes(VBytes level, VBytes sign) const {
+        const DBytes d8;
+        VBytes index[kTables];
+        for (std::uint32_t k = 0; k < kTables; ++k) {
+            // The table's own 16 levels become 0x70..0x7F, any other has its top bit set and looks up 0.
+            index[k] = hn::Add(hn::Xor(level, hn::Set(d8, static_cast<std::uint8_t>(16 * k))),
+                               hn::Set(d8, std::uint8_t{0x70}));
+        }
+        return {byte(0, index), byte(1, index), byte(2, index), hn::Or(sign, byte(3, index))};
+    }
+
+private:
+    static constexpr std::uint32_t kTables = kLevels / 16;
+
+    HWY_INLINE VBytes byte(std::uint32_t p, const VBytes (&index)[kTables]) const {
+        const DBytes d8;
+        const std::uint8_t* tables = bytes_ + p * kLevels;
+        VBytes r = hn::TableLookupBytesOr0(hn::LoadDup128(d8, tables), index[0]);
+        for (std::uint32_t k = 1; k < kTables; ++k) {
+            r = hn::Or(r, hn::TableLookupBytesOr0(hn::LoadDup128(d8, tables + 16 * k), index[k]));
+        }
+        return r;
+    }
+    const std::uint8_t* bytes_;
+};
+#endif
 
 /// Signed magnitudes of pairs of symbols. A pair that stands for no level sets a top bit in `bad`.
-HWY_INLINE FourVectors FullValues(const std::uint8_t* anchor, const std::uint8_t* residual,
-                                  const std::uint8_t* level_bytes, VBytes& bad) {
+HWY_INLINE FourVectors FullValues(const std::uint8_t* anchor, const std::uint8_t* residual, const LevelTables& tables,
+                                  VBytes& bad) {
     const DBytes d8;
     const DPairs d16;
     const hn::RebindToSigned<DBytes> ds8;
@@ -250,17 +295,8 @@ HWY_INLINE FourVectors FullValues(const std::uint8_t* anchor, const std::uint8_t
     const VBytes level = hn::Sub(hn::Add(v16, eight), hn::Xor(q_res, eight));
     bad = hn::Or(bad, level);
 
-    const VBytes spread = SpreadOverBlocks(level);
-    VBytes index[kLevelTables];
-    for (std::uint32_t k = 0; k < kLevelTables; ++k) {
-        // The table's own 16 levels become 0x70..0x7F, any other has its top bit set and looks up 0.
-        index[k] =
-            hn::Add(hn::Xor(spread, hn::Set(d8, static_cast<std::uint8_t>(16 * k))), hn::Set(d8, std::uint8_t{0x70}));
-    }
-    constexpr std::size_t kTable = std::size_t{kLevelTables} * 16;
     const VBytes sign = hn::And(SpreadOverBlocks(negative), hn::Set(d8, std::uint8_t{0x80}));
-    return {LevelByte(level_bytes, index), LevelByte(level_bytes + kTable, index),
-            LevelByte(level_bytes + 2 * kTable, index), hn::Or(sign, LevelByte(level_bytes + 3 * kTable, index))};
+    return tables.magnitudes(SpreadOverBlocks(level), sign);
 }
 
 template <class E, bool kTame>
@@ -276,14 +312,19 @@ HWY_INLINE bool AlphaRows(const AlphaPage& page, const AlphaParts& in, const Anc
                           std::uint32_t first, std::uint32_t end, const Target<E>& target) {
     const DBytes d8;
     const std::uint32_t n = hn::Lanes(DF());
+    const LevelTables levels(page.level_bytes);
     VBytes bad = hn::Zero(d8);
     for (std::uint32_t t = first; t < end; ++t) {
         const std::uint8_t* anchor = in.anchor + t * in.row_stride;
         const std::uint8_t* residual = kFull ? in.residual + t * in.row_stride : nullptr;
+        FetchAhead<false>(anchor, target.width / 2, kPayloadAhead);
+        if constexpr (kFull) {
+            FetchAhead<false>(residual, target.width / 2, kPayloadAhead);
+        }
         typename E::Raw* dst = target.row(t);
         for (std::uint32_t c = 0; c < target.width; c += 4 * n) {
-            const FourVectors a = kFull ? FullValues(anchor + c / 2, residual + c / 2, page.level_bytes, bad)
-                                        : tables.values(anchor + c / 2);
+            const FourVectors a =
+                kFull ? FullValues(anchor + c / 2, residual + c / 2, levels, bad) : tables.values(anchor + c / 2);
             StoreElements<E, kStream>(FromMagnitudes<E, kTame>(a.v[0], s, c),
                                       FromMagnitudes<E, kTame>(a.v[1], s, c + n), dst + c);
             StoreElements<E, kStream>(FromMagnitudes<E, kTame>(a.v[2], s, c + 2 * n),
@@ -872,12 +913,12 @@ public:
         levels_.alpha = params.alpha;
         levels_.scale = static_cast<float>(scale);
         levels_.doubt = 3 + static_cast<std::int32_t>(scale * 6e-6);
-        for (std::uint32_t level = 0; level < kLevelTables * 16; ++level) {
+        for (std::uint32_t level = 0; level < kLevels; ++level) {
             const float a = law_.magnitude(static_cast<int>(level));
             std::uint8_t bytes[4];
             std::memcpy(bytes, &a, sizeof a);
             for (std::uint32_t p = 0; p < 4; ++p) {
-                level_bytes_[p * kLevelTables * 16 + level] = bytes[p];
+                level_bytes_[p * kLevels + level] = bytes[p];
             }
         }
     }
@@ -943,7 +984,7 @@ private:
     const AlphaKernels& kernels_;
     LevelEstimate levels_{};
     bool estimable_ = false;
-    alignas(16) std::uint8_t level_bytes_[4 * kLevelTables * 16] = {};
+    alignas(16) std::uint8_t level_bytes_[4 * kLevels] = {};
 };
 
 }  // namespace

@@ -190,6 +190,8 @@ HWY_INLINE void QuantiseRows(const Block<E>& block, std::uint32_t first, std::ui
         const typename E::Raw* src = block.row(t);
         std::uint8_t* anchor = out.anchor + t * out.row_stride;
         std::uint8_t* residual = out.residual + t * out.row_stride;
+        FetchAhead<true>(anchor, block.width / 2, kPayloadAhead);
+        FetchAhead<true>(residual, block.width / 2, kPayloadAhead);
         for (std::uint32_t c = 0; c < block.width; c += 4 * n) {
             const VBytes index =
                 PackBytes(QuantiseLanes<E>(src, channels, c), QuantiseLanes<E>(src, channels, c + n),
@@ -410,6 +412,10 @@ HWY_INLINE void UnpackIndices(const std::uint8_t* anchor, const std::uint8_t* re
                               std::uint8_t* index) {
     const DBytes d8;
     const DPairs d16;
+    FetchAhead<false>(anchor, width / 2, kPayloadAhead);
+    if constexpr (kFull) {
+        FetchAhead<false>(residual, width / 2, kPayloadAhead);
+    }
     for (std::uint32_t c = 0; c < width; c += hn::Lanes(d8)) {
         VBytes symbols = UnpackNibbles(anchor + c / 2);
         if constexpr (kFull) {
