@@ -18,6 +18,7 @@ struct Arguments {
     lynx::ServeConfig config;
     LinkOptions link;
     std::string prefill;
+    std::string log = "text";
 };
 
 int run(Arguments& a, const Context& context) {
@@ -48,7 +49,9 @@ int run(Arguments& a, const Context& context) {
         std::printf("serving on http://127.0.0.1:%u\n", static_cast<unsigned>(port));
         std::fflush(stdout);
     };
-    a.config.on_log = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+    a.config.on_log = [json = a.log == "json"](const lynx::RequestLog& entry) {
+        std::fprintf(stderr, "%s\n", (json ? lynx::to_json(entry) : lynx::to_text(entry)).c_str());
+    };
     const lynx::Status status = lynx::run_server(a.config, context.stop.token());
     return status.ok() ? kExitOk : exit_code(status);
 }
@@ -75,6 +78,9 @@ void add_serve_command(CLI::App& app, Context context) {
     command->add_option("--api-key", a->config.api_keys, "a key that clients must show; repeatable")
         ->envname("LYNXKV_API_KEY");
     command->add_option("--drain-timeout", a->config.drain_timeout_s, "seconds that running requests get at the end")
+        ->capture_default_str();
+    command->add_option("--log", a->log, "form of the line per request on stderr")
+        ->check(CLI::IsMember({"text", "json"}))
         ->capture_default_str();
     command->callback([a, context] { context.exit_code = run(*a, context); });
 }

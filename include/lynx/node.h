@@ -95,10 +95,31 @@ struct TextUpdate {
     std::span<const CommittedLogprobs> logprobs;  ///< of tokens that were committed; their text may follow later
 };
 
+/// Where a request is. Seconds count from its sending; absent: has not happened yet.
+struct RequestProgress {
+    struct Tier {
+        std::uint64_t bytes = 0;  ///< payload and framing, so far
+        std::optional<double> first_s, last_s;
+    };
+    double now_s = 0;
+    std::uint32_t prompt_tokens = 0;
+    std::uint32_t prefilled_tokens = 0;
+    bool prefix_hit = false;
+    std::optional<double> prefilled_s, token1_s;
+    std::vector<Tier> tiers;
+    std::optional<double> first_draft_s, last_draft_s, verify_start_s, verified_s;
+    std::uint32_t drafted = 0;
+    std::uint32_t accepted = 0;
+    std::uint32_t provisional = 0;  ///< drafts not judged yet
+    std::uint32_t committed = 0;
+};
+
 /// What a caller may watch while a request runs; every member may be empty. Called on the inference thread: be quick.
 struct GenerateEvents {
     std::function<void(std::uint32_t done, std::uint32_t total, bool prefix_hit)> on_prefill;
     std::function<void(const TextUpdate&)> on_text;
+    /// At most ten times a second, and once more at the end, before the outcome. Not before the request has a sequence.
+    std::function<void(const RequestProgress&)> on_progress;
 };
 
 enum class Finish : std::uint8_t { length, end_token, stop_string };

@@ -13,6 +13,24 @@
 
 namespace lynx {
 
+/// How one request ended.
+struct RequestLog {
+    std::string event;        ///< "answered" or "failed"
+    std::string id;           ///< as in the answer and in X-Request-Id
+    std::string traceparent;  ///< the caller's W3C trace context; empty: none, or not a valid one
+    double seconds = 0;       ///< since it was accepted or, once it ran, since it was sent to the prefill node
+    std::string codec;
+    std::uint32_t prompt_tokens = 0;
+    std::uint32_t tokens = 0;
+    std::uint32_t drafted = 0;
+    std::uint32_t accepted = 0;
+    Status error;  ///< of a failed one
+};
+/// One line for people.
+[[nodiscard]] std::string to_text(const RequestLog& entry);
+/// One line of JSON; no text of the client's or the model's is in it.
+[[nodiscard]] std::string to_json(const RequestLog& entry);
+
 struct ServeConfig {
     DecodeConfig decode;                    ///< model.sequences: requests that run at once
     std::string listen = "127.0.0.1:8080";  ///< loopback only; port 0 picks a free one
@@ -23,8 +41,8 @@ struct ServeConfig {
     double drain_timeout_s = 10;            ///< what running requests get when stop is requested
     /// Called once with the bound port when requests are accepted.
     std::function<void(std::uint16_t port)> on_listening;
-    /// One line per outcome (request id, what happened); may be called from several threads.
-    std::function<void(const std::string& line)> on_log;
+    /// Once per request that was accepted or refused for want of room; may be called from several threads.
+    std::function<void(const RequestLog& entry)> on_log;
 };
 
 /// Serves until stop is requested, then drains. io, peer_lost, timeout or invalid_argument when it cannot start.

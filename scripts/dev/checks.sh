@@ -77,6 +77,7 @@ cmd_ci() {
         die "usage: ./dev ci [--long [MINUTES]]"
     fi
     test_setup
+    browser_ensure
     lint
     say "running the tests"
     run_ctest build -LE '^long$'

@@ -36,6 +36,14 @@ packages_ensure() {
     logged apt-install as_root env DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
 }
 
+# Chromium, for the test of the server's live page: 290 MB installed, so only ./dev ci fetches it; without it the test is skipped.
+browser_ensure() {
+    command -v chromium >/dev/null || [[ ${LYNX_SKIP_APT:-} == 1 ]] && return
+    say "installing Chromium"
+    (logged apt-install-chromium as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 \
+        install -y --no-install-recommends chromium) || say "no Chromium: the live page's test is skipped"
+}
+
 # .venv with the pinned packages of requirements-python.txt; made anew when they or the folder change.
 venv_ensure() {
     local stamp=$root/.venv/lynx-stamp want

@@ -297,6 +297,7 @@ base::Nanos DecodeScheduler::round() {
         if (job->live->speculation() != nullptr && !job->live->score_pending()) {
             job->observer->on_output(*job->live->speculation(), clock_.now());
         }
+        job->observer->on_progress(*job->live, job->paging(), clock_.now(), /*last=*/false);
         if (job->action.kind == ActionKind::finished) {
             ended.emplace_back(job.get(), Status{});
         } else if (job->action.kind == ActionKind::wait) {
@@ -347,6 +348,7 @@ Status DecodeScheduler::step_together(std::vector<Job*>& parts) {
 }
 
 void DecodeScheduler::finish(Job& job, const Status& status) {
+    job.observer->on_progress(*job.live, job.paging(), clock_.now(), /*last=*/true);
     const bool all_arrived = job.live->times().last_tier.has_value();
     if (job.begun) {
         peer_->end(job.id, kGeneration,

@@ -15,6 +15,35 @@ std::string_view to_string(Finish finish) noexcept {
 
 namespace node {
 
+RequestProgress make_progress(DecodeRequest& request, const StepTimeline& timeline, kv::Paging paging,
+                              std::uint32_t provisional, base::Nanos now) {
+    const RequestTimes times = request.times();
+    const auto since_start = [&](const std::optional<base::Nanos>& t) {
+        return t ? std::optional<double>(base::to_seconds(*t - times.start)) : std::nullopt;
+    };
+    RequestProgress p;
+    p.now_s = base::to_seconds(now - times.start);
+    p.prompt_tokens = paging.tokens;
+    p.prefilled_tokens = times.prefill_done;
+    p.prefix_hit = times.prefix_hit;
+    p.prefilled_s = since_start(times.prefilled);
+    p.token1_s = since_start(times.token1);
+    for (const RequestTimes::Tier& tier : times.tiers) {
+        p.tiers.push_back({.bytes = tier.bytes, .first_s = since_start(tier.first), .last_s = since_start(tier.last)});
+    }
+    p.first_draft_s = since_start(timeline.first_provisional);
+    p.last_draft_s = since_start(timeline.last_provisional);
+    p.verify_start_s = since_start(times.verify_start);
+    p.verified_s = since_start(times.verified);
+    if (const speculate::Speculation* speculation = request.speculation()) {
+        p.drafted = speculation->counters().drafted;
+        p.accepted = speculation->counters().accepted;
+        p.committed = static_cast<std::uint32_t>(timeline.committed_at.size());
+    }
+    p.provisional = provisional;
+    return p;
+}
+
 GenerateReport make_report(DecodeRequest& request, const StepTimeline& timeline, const codec::Codec& codec,
                            const kv::Geometry& geometry, kv::Paging paging) {
     const speculate::Speculation& speculation = *request.speculation();

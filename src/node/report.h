@@ -17,11 +17,16 @@ namespace lynx::node {
 struct StepTimeline {
     std::vector<base::Nanos> committed_at;  ///< per committed token
     std::optional<base::Nanos> first_provisional;
+    std::optional<base::Nanos> last_provisional;
     base::Nanos decode_time{0};
     std::uint32_t decode_steps = 0;
     base::Nanos draft_time{0};
     std::uint32_t draft_steps = 0;
 };
+
+/// Any time once the request has a sequence. `provisional`: drafts that are shown and not judged.
+[[nodiscard]] RequestProgress make_progress(DecodeRequest& request, const StepTimeline& timeline, kv::Paging paging,
+                                            std::uint32_t provisional, base::Nanos now);
 
 /// Precondition: the request finished.
 [[nodiscard]] GenerateReport make_report(DecodeRequest& request, const StepTimeline& timeline,

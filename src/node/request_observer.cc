@@ -4,11 +4,24 @@
 
 namespace lynx::node {
 
+namespace {
+constexpr base::Nanos kProgressEvery = std::chrono::milliseconds(100);
+}  // namespace
+
 void RequestObserver::on_times(const RequestTimes& times, std::uint32_t prompt_tokens) {
     if (events_.on_prefill && times.prefill_done > prefill_seen_) {
         prefill_seen_ = times.prefill_done;
         events_.on_prefill(times.prefill_done, prompt_tokens, times.prefix_hit);
     }
+}
+
+void RequestObserver::on_progress(DecodeRequest& request, kv::Paging paging, base::Nanos now, bool last) {
+    if (!events_.on_progress || (!last && progress_shown_ && now - *progress_shown_ < kProgressEvery)) {
+        return;
+    }
+    progress_shown_ = now;
+    events_.on_progress(
+        make_progress(request, timeline_, paging, static_cast<std::uint32_t>(provisional_.size()), now));
 }
 
 void RequestObserver::on_step(speculate::ActionKind kind, base::Nanos took) {
@@ -24,8 +37,9 @@ void RequestObserver::on_step(speculate::ActionKind kind, base::Nanos took) {
 void RequestObserver::on_output(speculate::Speculation& speculation, base::Nanos now) {
     const speculate::Output output = speculation.take_output();
     timeline_.committed_at.insert(timeline_.committed_at.end(), output.committed.size(), now);
-    if (!output.provisional.empty() && !timeline_.first_provisional) {
-        timeline_.first_provisional = now;
+    if (!output.provisional.empty()) {
+        timeline_.first_provisional = timeline_.first_provisional.value_or(now);
+        timeline_.last_provisional = now;
     }
     provisional_.erase(provisional_.begin(), provisional_.begin() + output.confirmed);
     provisional_.resize(provisional_.size() - output.retracted);

@@ -1,6 +1,7 @@
 // Shows one request's progress and output to whoever asked for it, and keeps the times that its report needs.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -20,6 +21,8 @@ public:
 
     void on_times(const RequestTimes& times, std::uint32_t prompt_tokens);
     void on_step(speculate::ActionKind kind, base::Nanos took);
+    /// Shows where the request is, unless it did so less than a tenth of a second ago. `last`: it ends now.
+    void on_progress(DecodeRequest& request, kv::Paging paging, base::Nanos now, bool last);
     /// Takes what the speculation has put out since the last call.
     void on_output(speculate::Speculation& speculation, base::Nanos now);
 
@@ -29,6 +32,7 @@ private:
     GenerateEvents events_;
     const engine::Engine& engine_;
     std::uint32_t prefill_seen_ = 0;
+    std::optional<base::Nanos> progress_shown_;
     std::vector<engine::Token> provisional_;
     StepTimeline timeline_;
 };
