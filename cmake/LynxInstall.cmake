@@ -4,6 +4,15 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS lynxkv_codec EXPORT lynxkvTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS lynxkv EXPORT lynxkvTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# Made by the program from its own option table, when it is installed.
+install(CODE "
+  foreach(made \"man;lynxkv.1\" \"completion;lynxkv.bash\")
+    list(GET made 0 command)
+    list(GET made 1 file)
+    execute_process(COMMAND $<TARGET_FILE:lynxkv> \${command} OUTPUT_FILE ${CMAKE_BINARY_DIR}/\${file} COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()")
+install(FILES ${CMAKE_BINARY_DIR}/lynxkv.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${CMAKE_BINARY_DIR}/lynxkv.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME lynxkv)
 install(FILES include/lynx/codec_abi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lynx)
 install(FILES LICENSE THIRD_PARTY.md README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES docs/format/FORMAT.md docs/format/WIRE.md docs/format/ERRATA.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/format)

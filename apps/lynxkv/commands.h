@@ -2,8 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <string>
-#include <vector>
 
 #include "signal_stop.h"
 
@@ -12,7 +10,6 @@ namespace lynxkv {
 /// What a subcommand gets from main.
 struct Context {
     const SignalStop& stop;
-    const std::vector<std::string>& arguments;  ///< as typed, from the subcommand's name on
     int& exit_code;
 };
 

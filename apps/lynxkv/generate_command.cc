@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "decode_options.h"
 #include "exit_codes.h"
+#include "option_table.h"
 
 namespace lynxkv {
 
@@ -18,7 +19,7 @@ constexpr auto kTick = std::chrono::milliseconds(10);
 /// What the decode process gets to end in good order after a signal: 5 s.
 constexpr int kGraceTicks = 500;
 
-int run(const DecodeOptions& a, const Context& context) {
+int run(const DecodeOptions& a, const CLI::App& command, const Context& context) {
     std::vector<std::string> prefill_arguments = model_arguments(a.config.model);
     const std::vector<std::string> link = a.link.arguments();
     prefill_arguments.insert(prefill_arguments.end(), link.begin(), link.end());
@@ -28,8 +29,9 @@ int run(const DecodeOptions& a, const Context& context) {
         return kExitFailed;
     }
     std::vector<std::string> arguments{"decode", "--prefill", prefill->address};
-    // Every option of `generate` is one of `decode`: the decode process gets what was typed.
-    arguments.insert(arguments.end(), context.arguments.begin() + 1, context.arguments.end());
+    // Every option of `generate` is one of `decode`: the decode process gets what was given.
+    const std::vector<std::string> given = given_arguments(command);
+    arguments.insert(arguments.end(), given.begin(), given.end());
     lynx::Result<ChildProcess> decode = ChildProcess::start(arguments, {});
     if (!decode.ok()) {
         return exit_code(decode.status());
@@ -60,7 +62,7 @@ void add_generate_command(CLI::App& app, Context context) {
     add_model_options(*command, a->config.model);
     add_link_options(*command, a->link);
     a->add(*command);
-    command->callback([a, context] { context.exit_code = run(*a, context); });
+    command->callback([a, command, context] { context.exit_code = run(*a, *command, context); });
 }
 
 }  // namespace lynxkv

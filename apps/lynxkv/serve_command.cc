@@ -45,8 +45,10 @@ int run(Arguments& a, const Context& context) {
         a.prefill = child->address;
     }
     a.config.decode.prefill = a.prefill;
-    a.config.on_listening = [](std::uint16_t port) {
-        std::printf("serving on http://127.0.0.1:%u\n", static_cast<unsigned>(port));
+    const char* scheme = a.config.http.tls() ? "https" : "http";
+    const std::string host = a.config.listen.substr(0, a.config.listen.rfind(':'));
+    a.config.on_listening = [scheme, host](std::uint16_t port) {
+        std::printf("serving on %s://%s:%u\n", scheme, host.c_str(), static_cast<unsigned>(port));
         std::fflush(stdout);
     };
     a.config.on_log = [json = a.log == "json"](const lynx::RequestLog& entry) {
@@ -62,7 +64,9 @@ void add_serve_command(CLI::App& app, Context context) {
     auto a = std::make_shared<Arguments>();
     a->config.decode.model.sequences = 4;
     CLI::App* command = app.add_subcommand("serve", "answer OpenAI API requests, many at once");
-    command->add_option("--listen", a->config.listen, "HOST:PORT on loopback; port 0 picks a free one")
+    command
+        ->add_option("--listen", a->config.listen,
+                     "HOST:PORT; port 0 picks a free one; beyond loopback TLS and an API key are needed")
         ->capture_default_str();
     command->add_option("--prefill", a->prefill, "HOST:PORT of the prefill node; without it one is started here");
     add_model_options(*command, a->config.decode.model);
@@ -77,6 +81,19 @@ void add_serve_command(CLI::App& app, Context context) {
     command->add_option("--model-id", a->config.model_id, "what clients call the model; default: its own name");
     command->add_option("--api-key", a->config.api_keys, "a key that clients must show; repeatable")
         ->envname("LYNXKV_API_KEY");
+    CLI::Option* certificate = command->add_option("--http-cert", a->config.http.certificate,
+                                                   "PEM file: the HTTP port's certificate, for TLS");
+    CLI::Option* key = command->add_option("--http-key", a->config.http.private_key, "PEM file: its private key");
+    certificate->needs(key);
+    key->needs(certificate);
+    for (CLI::Option* option : {certificate, key}) {
+        // An empty one, say from a variable that is not set, must not come to mean plaintext.
+        option->check([](const std::string& value) { return value.empty() ? "is empty" : std::string(); });
+    }
+    command->add_flag("--http-open", a->config.http.allow_open,
+                      "listen beyond loopback without TLS or keys, for a proxy in front guards the port");
+    command->add_option("--cors-origin", a->config.cors_origins,
+                        "a web origin whose pages may ask, or * for any; repeatable; default: none");
     command->add_option("--drain-timeout", a->config.drain_timeout_s, "seconds that running requests get at the end")
         ->capture_default_str();
     command->add_option("--log", a->log, "form of the line per request on stderr")

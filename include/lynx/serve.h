@@ -31,9 +31,19 @@ struct RequestLog {
 /// One line of JSON; no text of the client's or the model's is in it.
 [[nodiscard]] std::string to_json(const RequestLog& entry);
 
+/// Of the HTTP port.
+struct HttpSecurity {
+    std::string certificate;  ///< PEM file, chain behind it; with private_key: TLS
+    std::string private_key;  ///< PEM file, not encrypted
+    bool allow_open = false;  ///< listen beyond loopback without TLS or keys: something in front guards the port
+    [[nodiscard]] bool tls() const noexcept { return !certificate.empty() || !private_key.empty(); }
+};
+
 struct ServeConfig {
     DecodeConfig decode;                    ///< model.sequences: requests that run at once
-    std::string listen = "127.0.0.1:8080";  ///< loopback only; port 0 picks a free one
+    std::string listen = "127.0.0.1:8080";  ///< port 0 picks a free one; beyond loopback TLS and an API key are needed
+    HttpSecurity http;
+    std::vector<std::string> cors_origins;  ///< web pages of these origins may ask; "*": of any
     std::string model_id;                   ///< what clients call the model; empty: the model's own name
     std::size_t queue_max = 64;             ///< requests that may wait for a sequence; more are answered 429
     std::vector<std::string> api_keys;      ///< any of them is needed as a bearer token; empty: none is

@@ -1,22 +1,23 @@
-// The HTTP side: routes, keys, probes and shutdown. One thread per connection waits; all inference is the scheduler's.
+// The HTTP side: routes, probes and shutdown. One thread per connection waits; all inference is the scheduler's.
 #include <httplib.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/try.h"
 #include "lynx/serve.h"
 #include "node/decode_scheduler.h"
-#include "node/endpoint.h"
 #include "serve/answers.h"
 #include "serve/api_request.h"
 #include "serve/api_response.h"
 #include "serve/event_feed.h"
 #include "serve/http_error.h"
+#include "serve/http_listener.h"
 #include "serve/live_page.h"
 #include "serve/server_metrics.h"
-#include "transport/tcp/socket.h"
 
 namespace lynx {
 
@@ -32,18 +33,9 @@ std::int64_t unix_seconds() {
     return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
-/// Takes as long for a wrong key as for a right one of the same length.
-bool same_secret(std::string_view a, std::string_view b) noexcept {
-    unsigned char difference = a.size() == b.size() ? 0 : 1;
-    for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
-        difference = static_cast<unsigned char>(difference | (a[i] ^ b[i]));
-    }
-    return difference == 0;
-}
-
 class Server {
 public:
-    Server(const ServeConfig& config, node::DecodeScheduler& scheduler)
+    Server(const ServeConfig& config, node::DecodeScheduler& scheduler, std::unique_ptr<httplib::Server> http)
         : config_(config),
           scheduler_(scheduler),
           model_(config.model_id.empty() ? scheduler.engine().info().name : config.model_id),
@@ -53,26 +45,18 @@ public:
                     .metrics = metrics_,
                     .feed = feed_,
                     .model = model_,
-                    .uptime_s = [this] { return uptime_s(); }}) {
+                    .uptime_s = [this] { return uptime_s(); }}),
+          guard_(config),
+          http_(std::move(http)) {
         declare_metrics(metrics_);
         add_routes();
     }
 
     Status run(const std::stop_token& stop) {
-        LYNX_ASSIGN(const node::Endpoint endpoint, node::parse_endpoint(config_.listen));
-        LYNX_TRY(transport::resolve(endpoint.host, endpoint.port, transport::Reach::loopback).status());
-        int port = endpoint.port;
-        if (port == 0) {
-            port = http_.bind_to_any_port(endpoint.host);
-        } else if (!http_.bind_to_port(endpoint.host, port)) {
-            port = -1;
-        }
-        if (port < 0) {
-            return {ErrorCode::io, "cannot listen on " + config_.listen};
-        }
-        std::jthread listener([this] { http_.listen_after_bind(); });
+        LYNX_ASSIGN(const std::uint16_t port, bind_http(*http_, config_));
+        std::jthread listener([this] { http_->listen_after_bind(); });
         if (config_.on_listening) {
-            config_.on_listening(static_cast<std::uint16_t>(port));
+            config_.on_listening(port);
         }
         const auto stopped = [&] { return stop.stop_requested(); };
         wait_until(stopped, std::chrono::steady_clock::time_point::max());
@@ -82,7 +66,7 @@ public:
                                                    std::chrono::duration<double>(config_.drain_timeout_s));
         wait_until([this] { return answers_.under_way() == 0; }, deadline);
         scheduler_.stop();  // whoever still waits for an answer gets one
-        http_.stop();
+        http_->stop();
         return {};
     }
 
@@ -95,54 +79,35 @@ private:
     }
 
     void add_routes() {
-        http_.new_task_queue = [threads = config_.queue_max + config_.decode.model.sequences + EventFeed::kWatchersMax +
-                                          kSpareThreads] { return new httplib::ThreadPool(threads); };
-        http_.set_payload_max_length(kBodyBytesMax);
-        http_.set_read_timeout(kSocketTimeoutSeconds);
-        http_.set_write_timeout(kSocketTimeoutSeconds);
-        http_.set_tcp_nodelay(true);
-        http_.set_pre_routing_handler([this](const auto& request, auto& response) { return admit(request, response); });
-        http_.set_error_handler([](const auto& /*request*/, auto& response) {
+        http_->new_task_queue = [threads = config_.queue_max + config_.decode.model.sequences +
+                                           EventFeed::kWatchersMax +
+                                           kSpareThreads] { return new httplib::ThreadPool(threads); };
+        http_->set_payload_max_length(kBodyBytesMax);
+        http_->set_read_timeout(kSocketTimeoutSeconds);
+        http_->set_write_timeout(kSocketTimeoutSeconds);
+        http_->set_tcp_nodelay(true);
+        http_->set_pre_routing_handler(
+            [this](const auto& request, auto& response) { return guard_.admit(request, response); });
+        http_->set_error_handler([](const auto& /*request*/, auto& response) {
             if (response.body.empty()) {
                 send(response, {.http_status = response.status,
                                 .message = response.status == 413 ? "the body is too large" : "no such page"});
             }
         });
-        http_.Get("/health", [](const auto&, auto& response) { response.set_content("ok\n", "text/plain"); });
-        http_.Get("/ready", [this](const auto&, auto& response) { ready(response); });
-        http_.Get("/metrics", [this](const auto&, auto& response) { metrics(response); });
-        http_.Get("/v1/models", [this](const auto&, auto& response) { models(response); });
-        http_.Post("/v1/completions", [this](const auto& request, auto& response) {
+        http_->Get("/health", [](const auto&, auto& response) { response.set_content("ok\n", "text/plain"); });
+        http_->Get("/ready", [this](const auto&, auto& response) { ready(response); });
+        http_->Get("/metrics", [this](const auto&, auto& response) { metrics(response); });
+        http_->Get("/v1/models", [this](const auto&, auto& response) { models(response); });
+        http_->Post("/v1/completions", [this](const auto& request, auto& response) {
             answers_.answer(Endpoint::completions, request, response);
         });
-        http_.Post("/v1/chat/completions",
-                   [this](const auto& request, auto& response) { answers_.answer(Endpoint::chat, request, response); });
-        http_.Get("/", [](const auto&, auto& response) { send_page(response); });
-        http_.Get("/lynx/events", [this](const auto& request, auto& response) {
+        http_->Post("/v1/chat/completions", [this](const auto& request, auto& response) {
+            answers_.answer(Endpoint::chat, request, response);
+        });
+        http_->Get("/", [](const auto&, auto& response) { send_page(response); });
+        http_->Get("/lynx/events", [this](const auto& request, auto& response) {
             send_events(request, response, feed_, [this] { return state(); });
         });
-    }
-
-    /// Keys guard everything under /v1 and /lynx; the page, probes and metrics are open.
-    httplib::Server::HandlerResponse admit(const httplib::Request& request, httplib::Response& response) const {
-        using Answer = httplib::Server::HandlerResponse;
-        const bool guarded = request.path.rfind("/v1/", 0) == 0 || request.path.rfind("/lynx/", 0) == 0;
-        if (config_.api_keys.empty() || !guarded) {
-            return Answer::Unhandled;
-        }
-        const std::string given = request.get_header_value("Authorization");
-        bool known = false;
-        for (const std::string& key : config_.api_keys) {
-            known = same_secret(given, "Bearer " + key) || known;
-        }
-        if (known) {
-            return Answer::Unhandled;
-        }
-        send(response, {.http_status = 401,
-                        .type = "authentication_error",
-                        .message = "a valid API key is needed as a bearer token",
-                        .code = "invalid_api_key"});
-        return Answer::Handled;
     }
 
     void ready(httplib::Response& response) {
@@ -190,16 +155,18 @@ private:
     Metrics metrics_;
     EventFeed feed_;
     Answers answers_;
-    httplib::Server http_;
+    HttpGuard guard_;
+    std::unique_ptr<httplib::Server> http_;
 };
 
 }  // namespace
 }  // namespace serve
 
 Status run_server(const ServeConfig& config, const std::stop_token& stop) {
+    LYNX_ASSIGN(std::unique_ptr<httplib::Server> http, serve::make_http_server(config.http));
     LYNX_ASSIGN(const std::unique_ptr<node::DecodeScheduler> scheduler,
                 node::DecodeScheduler::open(config.decode, config.queue_max));
-    serve::Server server(config, *scheduler);
+    serve::Server server(config, *scheduler, std::move(http));
     return server.run(stop);
 }
 

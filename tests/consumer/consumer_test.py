@@ -45,9 +45,13 @@ class Install(unittest.TestCase):
         return found[0]
 
     def test_everything_is_there(self):
-        for name in ("lynxkv", "codec_abi.h", "LICENSE", "FORMAT.md", "WIRE.md", "lynxkv.pc", "lynxkvConfig.cmake", "lynxkvConfigVersion.cmake"):
+        for name in ("codec_abi.h", "LICENSE", "FORMAT.md", "WIRE.md", "lynxkv.pc", "lynxkvConfig.cmake", "lynxkvConfigVersion.cmake", "lynxkv.1"):
             self.assertGreater(os.path.getsize(self.find(name)), 0)
-        self.assertIn("nested44", run(self.find("lynxkv"), "codec", "list"))
+        binary = os.path.join(self.prefix, "bin", "lynxkv")
+        self.assertIn("nested44", run(binary, "codec", "list"))
+        for made, command in (("man/man1/lynxkv.1", "man"), ("bash-completion/completions/lynxkv", "completion")):
+            with open(os.path.join(self.prefix, "share", made), encoding="utf-8") as installed:
+                self.assertEqual(installed.read(), run(binary, command))
 
     def test_only_the_declared_functions_are_exported(self):
         declared = set(re.findall(r"LYNXKV_API[^;(]*?\b(lynxkv_\w+)\(", self.header))

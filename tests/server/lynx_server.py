@@ -14,11 +14,11 @@ PROMPT = "In the beginning was the word, and the word was sent in pages. " * 8
 class Server:
     """`lynxkv serve` on a free port, as a context manager."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, scheme="http"):
         self.process = subprocess.Popen([BINARY, "serve", "--listen", "127.0.0.1:0", *FAKE, *map(str, args)],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.process.stdout.readline().strip()
-        assert line.startswith("serving on http://127.0.0.1:"), (line, self.process.stderr.read())
+        assert line.startswith(f"serving on {scheme}://127.0.0.1:"), (line, self.process.stderr.read())
         self.port = int(line.rsplit(":", 1)[1])
 
     def __enter__(self):
